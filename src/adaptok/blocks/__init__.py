@@ -1,0 +1,1 @@
+"""Causality: who sees whom, what is remembered, and the transformer that obeys (start at visibility.py)."""

@@ -1,0 +1,104 @@
+"""How a stream spends its tokens: which budget, by which strategy, shared by which blocks.
+
+In: the encoding of one block (live) or clip, or the scores of a whole video. Out: how many tokens each block keeps.
+Next on the walk: session.py.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from adaptok.allocation import Budget, Live, Pace, ScoreTable, allocate, strategy_named
+from adaptok.allocation.context import Judged, Prediction, judge
+from adaptok.allocation.scope import batch
+from adaptok.allocation.scorer import Scorer
+from adaptok.config import Geometry
+from adaptok.tokenizer.model import Encoding
+
+SCORELESS = ("fixed", "motion")
+"""Strategies that read no scores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What to spend and how.
+
+    Attributes:
+        budget: how much.
+        strategy: name of an allocation strategy.
+        scope: `clip`, the blocks of a clip share its budget, a clip comes out when its last frame is in; `video`, all
+            blocks of the video share it, everything comes out at the end; `live`, each block comes out at once and any
+            `window` blocks in a row stay within the budget.
+        window: blocks over which the live budget holds.
+        in_context: score a block after the blocks before it were cut, as the paper does; else all in one pass.
+        monotone: project scores to be non-increasing in length first.
+    """
+
+    budget: Budget
+    strategy: str = "ipal"
+    scope: Literal["clip", "video", "live"] = "clip"
+    window: int = 32
+    in_context: bool = True
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        strategy_named(self.strategy)
+        if self.scope not in ("clip", "video", "live"):
+            raise ValueError(f"unknown scope {self.scope!r}; known are clip, video, live")
+        if self.scope == "live" and self.strategy != "ipal":
+            raise ValueError(f"live streams are allocated by price (strategy ipal), not by {self.strategy!r}")
+        if self.scope == "clip" and self.budget.total is not None:
+            raise ValueError("a total is for a whole video: use scope 'video', or a budget per block or per second")
+
+    def check(self, scorer: Scorer | None) -> None:
+        """Refuse a strategy that needs scores where the model has no scorer."""
+        if scorer is None and self.strategy not in SCORELESS:
+            raise ValueError(f"this model has no scorer; strategy {self.strategy!r} needs one (use 'fixed')")
+
+    def live(self, scorer: Scorer | None, pace: Pace) -> Live | None:
+        """The running budget of a live stream."""
+        if self.scope != "live" or scorer is None:
+            return None
+        return Live.of(self.budget, np.asarray(scorer.lengths), self.window, pace)
+
+    def clip(
+        self, scorer: Scorer | None, encoding: Encoding, motion: Float[np.ndarray, "B K"], pace: Pace
+    ) -> tuple[Int[np.ndarray, " K"], Float[np.ndarray, "K S"] | None]:
+        """Tokens of each block of one clip, and the scores they rest on."""
+        strategy = strategy_named(self.strategy)
+        if scorer is None:
+            table = unscored(motion, encoding.codes.shape[2])
+            return allocate(table, self.budget, strategy, pace=pace).kept, None
+        judged: Judged = judge(
+            Prediction(scorer, encoding),
+            self.budget,
+            strategy=strategy,
+            pace=pace,
+            in_context=self.in_context and self.strategy not in SCORELESS,
+            monotone=self.monotone,
+            motion=motion,
+        )
+        return judged.kept[0], judged.table.loss
+
+    def video(
+        self,
+        scores: Float[np.ndarray, "R S"] | None,
+        scorer: Scorer | None,
+        motion: Float[np.ndarray, " R"],
+        pace: Pace,
+        geometry: Geometry,
+    ) -> Int[np.ndarray, " R"]:
+        """Tokens of each block of a whole video from scores that were made in one pass per clip."""
+        if scores is None or scorer is None:
+            table = unscored(motion[None], geometry.tokens_per_block)
+        else:
+            table = ScoreTable.of_clips(scores[None], np.asarray(scorer.lengths), motion[None])
+        return allocate(table, self.budget, strategy_named(self.strategy), scope=batch, pace=pace).kept
+
+
+def unscored(motion: Float[np.ndarray, "B K"], tokens_per_block: int) -> ScoreTable:
+    """A table for strategies that read no scores: any length from 1 to M may be chosen."""
+    lengths = np.arange(1, tokens_per_block + 1)
+    return ScoreTable.of_clips(np.zeros((*motion.shape, len(lengths))), lengths, motion)

@@ -1,0 +1,105 @@
+"""Stochastic vector quantizer: latents to integers and back.
+
+In: latents (…,D). Out: codes, integers 0..V−1, and their vectors. A latent is projected to E numbers and scaled to
+unit length; the code is the codebook entry of highest cosine similarity, or in training a sample from the softmax
+over all similarities. Next on the walk: tail_drop.py in training, allocation in use, then decoder.py.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor, nn
+
+from adaptok.config import QuantizerConfig
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """Codes in training, with what the losses need."""
+
+    codes: Int[Tensor, "*batch"]
+    vectors: Float[Tensor, "*batch E"]
+    """Unit codebook vectors; gradients pass straight through to the latents."""
+    directions: Float[Tensor, "*batch E"]
+    """Unit vectors as they were before the codebook."""
+    loss: Float[Tensor, ""]
+    """Codebook loss plus weighted commitment loss, averaged over kept tokens."""
+    usage: Float[Tensor, ""]
+    """Share of the codebook that the kept tokens of this batch use."""
+    perplexity: Float[Tensor, ""]
+    """Effective number of codes in use: V where all are equally frequent, 1 where one takes all."""
+
+
+class Quantizer(nn.Module):
+    """A codebook of unit vectors between two linear maps."""
+
+    def __init__(self, config: QuantizerConfig, width_in: int, width_out: int) -> None:
+        super().__init__()
+        self.config = config
+        self.project_in = nn.Linear(width_in, config.code_width)
+        self.codebook = nn.Parameter(F.normalize(torch.randn(config.codebook_size, config.code_width), dim=-1))
+        self.project_out = nn.Linear(config.code_width, width_out)
+
+    def entries(self) -> Float[Tensor, "V E"]:
+        """The codebook at unit length."""
+        return F.normalize(self.codebook, dim=-1)
+
+    def direction(self, latents: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch E"]:
+        """What is compared with the codebook."""
+        return F.normalize(self.project_in(latents), dim=-1)
+
+    def nearest(self, latents: Float[Tensor, "*batch D"]) -> Int[Tensor, "*batch"]:
+        """The code of every latent."""
+        return (self.direction(latents) @ self.entries().T).argmax(dim=-1)
+
+    def lookup(self, codes: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch E"]:
+        """Unit vectors of codes."""
+        return F.embedding(codes, self.entries())
+
+    def embed(self, vectors: Float[Tensor, "*batch E"]) -> Float[Tensor, "*batch D"]:
+        """Code vectors as the decoder and the scorer read them."""
+        return self.project_out(vectors)
+
+    def forward(
+        self,
+        latents: Float[Tensor, "*batch D"],
+        kept: Bool[Tensor, "*batch"],
+        generator: Generator,
+        strength: Float[Tensor, "*batch"] | None = None,
+    ) -> Quantized:
+        """Sample codes; tokens outside `kept` are coded too, but count in no loss and no statistic.
+
+        `strength` says how far each vector moves from its direction (0) to its code (1, also where None): while
+        quantization is phased in, a part of the tokens stays continuous.
+        """
+        z = self.direction(latents)
+        entries = self.entries()
+        with torch.no_grad():
+            codes = sample_rows(z @ entries.T / self.config.temperature, generator)
+        chosen = F.embedding(codes, entries)
+        codebook = (chosen - z.detach()).square().mean(dim=-1)
+        commitment = (z - chosen.detach()).square().mean(dim=-1)
+        loss = ((codebook + self.config.commitment * commitment) * kept).sum() / kept.sum().clamp(min=1)
+        usage, perplexity = codebook_use(codes, kept, self.config.codebook_size)
+        moved = chosen - z if strength is None else strength[..., None] * (chosen - z)
+        return Quantized(codes, z + moved.detach(), z, loss, usage, perplexity)
+
+
+def sample_rows(logits: Float[Tensor, "*batch V"], generator: Generator) -> Int[Tensor, "*batch"]:
+    """One index per row from the softmax of its logits."""
+    # One uniform number per row against the cumulated weights: torch.multinomial would draw one per weight.
+    ladder = logits.float().softmax(dim=-1).flatten(0, -2).cumsum(dim=-1)
+    height = torch.rand(len(ladder), 1, generator=generator, device=generator.device).to(ladder.device)
+    draws = torch.searchsorted(ladder, height * ladder[:, -1:], right=True)
+    return draws.clamp(max=logits.shape[-1] - 1).reshape(logits.shape[:-1])
+
+
+def codebook_use(
+    codes: Int[Tensor, "*batch"], kept: Bool[Tensor, "*batch"], size: int
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Share of the codebook that the kept codes use, and the perplexity of that use."""
+    counts = torch.bincount(codes.flatten(), weights=kept.flatten().double(), minlength=size)
+    p = counts / counts.sum().clamp(min=1)
+    return (counts > 0).double().mean(), torch.exp(-torch.special.xlogy(p, p).sum())

@@ -1,0 +1,140 @@
+"""Scores in context, and the truth they are trained on."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from adaptok.allocation import SCOPES, Budget, strategy_named
+from adaptok.allocation.context import Prediction, judge
+from adaptok.allocation.oracle import oracle
+from adaptok.allocation.truth import Truth, block_loss, true_scores
+from adaptok.bundle import Bundle
+from adaptok.interop import load_official
+from adaptok.metrics import mse
+from adaptok.tokenizer.model import Encoding
+from tiny_models import GEOMETRY, random_kept, random_video, tiny_bundle
+
+FRAMES = GEOMETRY.block_frames
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    return tiny_bundle()
+
+
+@pytest.fixture(scope="module")
+def video() -> torch.Tensor:
+    return random_video(GEOMETRY, batch=3)
+
+
+@pytest.fixture(scope="module")
+def encoding(bundle: Bundle, video: torch.Tensor) -> Encoding:
+    with torch.no_grad():
+        return bundle.tokenizer.encode(video)
+
+
+@torch.no_grad()
+def test_one_pass_equals_every_block_after_whole_blocks(bundle: Bundle, encoding: Encoding) -> None:
+    whole = torch.full((3, GEOMETRY.blocks), GEOMETRY.tokens_per_block)
+    scores = bundle.scorer.score_once(encoding)
+    for k in range(GEOMETRY.blocks):
+        assert (scores[:, k] - bundle.scorer.score(encoding, whole, block=k)).abs().max() < 1e-9
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("scope", list(SCOPES))
+def test_every_block_is_judged_after_the_cuts_before_it(bundle: Bundle, encoding: Encoding, scope: str) -> None:
+    out = judge(Prediction(bundle.scorer, encoding), Budget(per_block=4), scope=SCOPES[scope])
+    kept = torch.as_tensor(out.kept)
+    loss = out.table.loss.reshape(3, GEOMETRY.blocks, -1)
+    for k in range(GEOMETRY.blocks):
+        assert np.abs(loss[:, k] - bundle.scorer.score(encoding, kept, block=k).numpy()).max() < 1e-9
+    groups = SCOPES[scope](out.table)
+    for number in np.unique(groups):
+        rows = groups == number
+        assert out.kept.reshape(-1)[rows].sum() == 4 * rows.sum()
+    assert out.allocation.met
+
+
+@pytest.mark.parametrize("name", ["fixed", "bithr", "bidelta", "ilp", "ipal", "motion"])
+@pytest.mark.parametrize("in_context", [True, False])
+def test_every_strategy_stays_within_budget(bundle: Bundle, encoding: Encoding, name: str, in_context: bool) -> None:
+    motion = np.arange(9.0).reshape(3, 3)
+    out = judge(
+        Prediction(bundle.scorer, encoding),
+        Budget(total=13, max_per_block=6),
+        strategy=strategy_named(name),
+        in_context=in_context,
+        motion=motion,
+    )
+    assert (out.kept.sum(axis=1) <= 13).all()
+    assert out.allocation.shortfall == 39 - out.kept.sum() >= 0
+
+
+def test_quality_is_met_by_the_clip_as_a_whole(bundle: Bundle, encoding: Encoding) -> None:
+    by = Prediction(bundle.scorer, encoding)
+    best = judge(by, Budget(per_block=6)).table.loss.min(axis=1).mean()
+    out = judge(by, Budget(quality=float(best) + 1.0), in_context=False)
+    assert out.table.loss_of(out.allocation.kept) <= (best + 1.0) * out.table.rows
+    generous = judge(by, Budget(quality=100.0))
+    assert (generous.kept == 2).all()
+    assert generous.allocation.met
+
+
+def test_monotone_scores_never_rise(bundle: Bundle, encoding: Encoding) -> None:
+    out = judge(Prediction(bundle.scorer, encoding), Budget(per_block=4), monotone=True)
+    assert (np.diff(out.table.loss, axis=1) <= 1e-12).all()
+
+
+@torch.no_grad()
+def test_truth_is_the_loss_of_the_decoded_block(bundle: Bundle, encoding: Encoding, video: torch.Tensor) -> None:
+    truth = Truth(bundle.tokenizer, encoding, video, bundle.scorer.lengths, block_loss("mse"))
+    kept, q = random_kept(GEOMETRY, batch=3), 1
+    scores = true_scores(truth, kept, q)
+    for column, length in enumerate(bundle.scorer.lengths):
+        lengths = kept.clone()
+        lengths[:, q] = length
+        shown = bundle.tokenizer.decode(encoding.codes, lengths).clamp(0, 1)
+        part = slice(q * FRAMES, (q + 1) * FRAMES)
+        assert (mse(shown[:, :, part], video[:, :, part])[:, 0] - scores[:, column]).abs().max() < 1e-9
+
+
+@torch.no_grad()
+def test_the_oracle_is_truer_than_the_scorer(bundle: Bundle, encoding: Encoding, video: torch.Tensor) -> None:
+    truth = Truth(bundle.tokenizer, encoding, video, bundle.scorer.lengths, block_loss("mse"))
+    budget = Budget(per_block=4)
+    best = oracle(truth, budget)
+    assert best.kept.sum() == 3 * GEOMETRY.blocks * 4
+
+    def real(kept: np.ndarray) -> float:
+        shown = bundle.tokenizer.decode(encoding.codes, torch.as_tensor(kept)).clamp(0, 1)
+        return mse(shown, video).mean().item()
+
+    assert abs(real(best.kept) - best.allocation.loss / best.table.rows) < 1e-9
+    assert real(best.kept) <= real(judge(truth, budget, strategy=strategy_named("fixed")).kept)
+
+
+@pytest.mark.parametrize("metric", ["mse", "psnr", "ssim"])
+def test_every_metric_is_zero_or_least_for_equal_frames(metric: str) -> None:
+    a = torch.rand(2, 3, 2, 16, 16)
+    loss = block_loss(metric)
+    assert (loss(a, a) < loss((a + 0.1).clamp(0, 1), a)).all()
+    assert (loss((a + 0.1).clamp(0, 1), a) < loss(1 - a, a)).all()
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown scoring metric 'vibes'; known are perceptual"):
+        block_loss("vibes")
+
+
+@torch.no_grad()
+def test_the_published_block_by_block_allocation(shared: Path) -> None:
+    io = load_file(shared / "parity" / "tiny" / "io.safetensors")
+    bundle = load_official(shared / "parity" / "tiny")
+    encoding = bundle.tokenizer.encode(io["video"])
+    budget = Budget(per_block=int(io["ilp_budget_tokens"]))
+    out = judge(Prediction(bundle.scorer, encoding), budget, scope=SCOPES["index"])
+    assert out.kept.tolist() == io["ilp_token_counts"].tolist()
