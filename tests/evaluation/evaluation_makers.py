@@ -21,9 +21,9 @@ SETTINGS = Settings(budgets=(4, 6), strategies=("fixed", "ipal"), batch=2, resam
 PIXELS = Settings(budgets=(4,), strategies=("fixed",), metrics=("psnr",), batch=2, resamples=20)
 
 
-def small_codec(seed: int = 0) -> Codec:
+def small_codec(geometry: Geometry = GEOMETRY, seed: int = 0) -> Codec:
     """Candidate lengths 2, 4, 6, 8; 5 bits per token."""
-    return Codec(tiny_bundle(tiny_config(GEOMETRY, depth=1), seed=seed, dtype=torch.float32))
+    return Codec(tiny_bundle(tiny_config(geometry, depth=1), seed=seed, dtype=torch.float32))
 
 
 def pattern(frames: int, height: int, width: int, seed: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evaluation_makers import GEOMETRY, PIXELS, SETTINGS
+from evaluation_makers import GEOMETRY, PIXELS, SETTINGS, small_codec
 
 from adaptok import Budget, Codec
 from adaptok.evaluation import Evaluation, evaluate
@@ -42,12 +42,21 @@ def test_a_budget_is_met_and_bits_are_tokens(found: Evaluation, codec: Codec) ->
         assert 1 <= row.usage.perplexity <= row.usage.used <= found.codebook
 
 
-def test_the_oracle_is_best_at_what_it_minimises(codec: Codec, videos: Path, tmp_path: Path, cheap: None) -> None:
-    settings = replace(PIXELS, strategies=("fixed", "oracle"), scorings=("mse", "ssim"), metrics=("mse", "ssim"))
+def test_the_oracle_is_best_at_what_it_minimises(videos: Path, tmp_path: Path, cheap: None) -> None:
+    """Clips of one block: with no block before it, a block's loss is what decoding said, and the optimum is one."""
+    codec = small_codec(replace(GEOMETRY, frames=4, blocks=1))
+    settings = replace(
+        PIXELS,
+        strategies=("fixed", "oracle"),
+        scorings=("mse", "ssim"),
+        metrics=("mse", "ssim"),
+        scope="batch",
+        batch=5,
+    )
     found = evaluate(codec, videos, tmp_path / "out", settings)
     mse = {row.point.curve: row.estimates["mse"].value for row in found.rows}
     assert list(mse) == ["fixed", "oracle (mse)", "oracle (ssim)"]
-    assert mse["oracle (mse)"] < mse["fixed"]
+    assert mse["oracle (mse)"] < min(mse["fixed"], mse["oracle (ssim)"])
     assert found.row("oracle", 4, "ssim").estimates["ssim"].value > found.row("fixed", 4).estimates["ssim"].value
 
 
