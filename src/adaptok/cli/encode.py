@@ -16,7 +16,7 @@ def encode(
     raw: Annotated[Raw, tyro.conf.arg(name="")] = Raw(),
     scores: bool = False,
     entropy: bool = False,
-    workers: int = 1,
+    batch: int = 1,
     force: bool = False,
 ) -> None:
     """Encode a video into an .adtk token stream.
@@ -29,7 +29,7 @@ def encode(
         raw: What raw input looks like.
         scores: Store predicted scores too, two bytes each, so that the stream can be cut optimally later.
         entropy: Pack codes more tightly under the model's prior; slow, and readable only where it computes the same.
-        workers: Clips to encode side by side, one thread each; for scope clip.
+        batch: Clips to encode side by side, which is faster offline; for scope clip.
         force: Overwrite an existing file.
     """
     from adaptok.stream.convert import encode_file
@@ -46,7 +46,7 @@ def encode(
             overwrite=force,
             with_scores=scores,
             entropy=entropy,
-            workers=workers,
+            batch=batch,
             progress=progress,
         )
     for note in report.notes:

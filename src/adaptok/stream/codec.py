@@ -23,8 +23,8 @@ from adaptok.stream.block import TokenBlock
 from adaptok.stream.errors import StreamError
 from adaptok.stream.files import create_tokens, open_tokens
 from adaptok.stream.header import StreamHeader
-from adaptok.stream.parallel import encode_frames
 from adaptok.stream.session import DecoderSession, EncoderSession, check_frames
+from adaptok.stream.side_by_side import encode_frames
 from adaptok.stream.spending import Spending
 from adaptok.video.frame import Frame, VideoError
 
@@ -154,11 +154,11 @@ class Codec:
         fps: Fraction | float = DEFAULT_FPS,
         window: int = 32,
         in_context: bool = True,
-        workers: int = 1,
+        batch: int = 1,
     ) -> Tokens:
         """Tokens of a whole video; all tokens are kept where no budget is given.
 
-        `scope` is `clip`, except for a total, which is for the whole video. `workers` clips are encoded side by side.
+        `scope` is `clip`, except for a total, which is for the whole video. `batch` clips are encoded side by side.
         """
         check_frames(frames)
         if len(frames) == 0:
@@ -169,7 +169,7 @@ class Codec:
         fps = fps if isinstance(fps, Fraction) else Fraction(fps).limit_denominator(100_000)
         spending = Spending(budget=budget, strategy=strategy, scope=scope, window=window, in_context=in_context)
         shown = (Frame(image, i) for i, image in enumerate(frames))
-        blocks = tuple(encode_frames(self.bundle, shown, spending, self.pace(fps), stamped=False, workers=workers))
+        blocks = tuple(encode_frames(self.bundle, shown, spending, self.pace(fps), stamped=False, batch=batch))
         height, width = frames.shape[1:3]
         return Tokens(self.header(height, width, fps, frame_count=len(frames), budget=budget), blocks)
 

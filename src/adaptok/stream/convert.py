@@ -21,8 +21,8 @@ from adaptok.stream.entropy import EntropyCoder
 from adaptok.stream.errors import StreamError
 from adaptok.stream.files import create_tokens, open_tokens
 from adaptok.stream.header import StreamHeader
-from adaptok.stream.parallel import encode_frames
 from adaptok.stream.reader import TokenReader
+from adaptok.stream.side_by_side import encode_frames
 from adaptok.stream.source import Readable, Updatable
 from adaptok.stream.spending import Spending
 from adaptok.stream.writer import TokenWriter
@@ -66,7 +66,7 @@ def encode_file(
     overwrite: bool = False,
     with_scores: bool = False,
     entropy: bool = False,
-    workers: int = 1,
+    batch: int = 1,
     progress: Progress | None = None,
 ) -> Report:
     """Encode a video file (or raw frames from `-`) into a stream (or to `-`)."""
@@ -82,7 +82,7 @@ def encode_file(
             with_scores=with_scores,
         )
         coder = EntropyCoder(codec.bundle.tokenizer) if entropy else None
-        blocks = encode_blocks(codec, frames, spending, info, source, progress, workers)
+        blocks = encode_blocks(codec, frames, spending, info, source, progress, batch)
         if not header.candidates:
             blocks = (replace(block, scores=None) for block in blocks)
         if source == "-":
@@ -99,7 +99,7 @@ def encode_blocks(
     info: VideoInfo,
     source: str,
     progress: Progress | None = None,
-    workers: int = 1,
+    batch: int = 1,
 ) -> Iterator[TokenBlock]:
     """Blocks of a video as they are decided; timestamps come from the file, raw frames have none."""
     count = 0
@@ -112,7 +112,7 @@ def encode_blocks(
             if progress is not None:
                 progress(count, info.frame_count)
 
-    yield from encode_frames(codec.bundle, counted(), spending, codec.pace(info.fps), source != "-", workers)
+    yield from encode_frames(codec.bundle, counted(), spending, codec.pace(info.fps), source != "-", batch)
     if count == 0:
         raise VideoError(f"{source} has no frames")
 

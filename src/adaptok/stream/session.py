@@ -167,8 +167,8 @@ class EncoderSession:
     def _clip(self) -> list[TokenBlock]:
         waiting = list(self._state.waiting)
         motion = np.array([[w.motion for w in waiting]])
-        kept, scores = self._spending.clip(self._bundle.scorer, _joined(waiting), motion, self._pace)
-        return self._emit(waiting, kept, scores)
+        kept, scores = self._spending.clips(self._bundle.scorer, _joined(waiting), motion, self._pace)
+        return self._emit(waiting, kept[0], None if scores is None else scores[0])
 
     def _score_clip(self) -> None:
         """Replace the encodings of the clip that just ended by its scores, which is all that is needed later."""
@@ -195,18 +195,9 @@ class EncoderSession:
         self, waiting: list[_Waiting], kept: Int[np.ndarray, " K"], scores: Float[np.ndarray, "K S"] | None
     ) -> list[TokenBlock]:
         first = self._state.emitted
-        blocks = [
-            TokenBlock(
-                index=first + i,
-                frames=w.frames,
-                timestamps=w.timestamps,
-                scores=None if scores is None else scores[i].astype(np.float32),
-                codes=w.codes[: kept[i]],
-            )
-            for i, w in enumerate(waiting)
-        ]
-        self._state = replace(self._state, waiting=(), emitted=first + len(blocks))
-        return blocks
+        self._state = replace(self._state, waiting=(), emitted=first + len(waiting))
+        codes = np.stack([w.codes for w in waiting])
+        return token_blocks(first, [w.frames for w in waiting], [w.timestamps for w in waiting], codes, kept, scores)
 
 
 class DecoderSession:
@@ -244,6 +235,27 @@ class DecoderSession:
         self._memory, self._next = memory, block.index + 1
         images = to_images(video)[: block.frames]
         return stretched(images, self._header.source_height, self._header.source_width)
+
+
+def token_blocks(
+    first: int,
+    frames: Sequence[int],
+    timestamps: Sequence[tuple[int, ...] | None],
+    codes: Int[np.ndarray, "R M"],
+    kept: Int[np.ndarray, " R"],
+    scores: Float[np.ndarray, "R S"] | None,
+) -> list[TokenBlock]:
+    """Blocks in a row, from number `first` on, each cut to what it keeps."""
+    return [
+        TokenBlock(
+            index=first + i,
+            frames=frames[i],
+            timestamps=timestamps[i],
+            scores=None if scores is None else scores[i].astype(np.float32),
+            codes=codes[i, : kept[i]],
+        )
+        for i in range(len(codes))
+    ]
 
 
 @no_type_check

@@ -63,14 +63,14 @@ class Spending:
             return None
         return Live.of(self.budget, np.asarray(scorer.lengths), self.window, pace)
 
-    def clip(
+    def clips(
         self, scorer: Scorer | None, encoding: Encoding, motion: Float[np.ndarray, "B K"], pace: Pace
-    ) -> tuple[Int[np.ndarray, " K"], Float[np.ndarray, "K S"] | None]:
-        """Tokens of each block of one clip, and the scores they rest on."""
+    ) -> tuple[Int[np.ndarray, "B K"], Float[np.ndarray, "B K S"] | None]:
+        """Tokens of each block of clips that have a budget each, and the scores they rest on."""
         strategy = strategy_named(self.strategy)
         if scorer is None:
             table = unscored(motion, encoding.codes.shape[2])
-            return allocate(table, self.budget, strategy, pace=pace).kept, None
+            return allocate(table, self.budget, strategy, pace=pace).kept.reshape(motion.shape), None
         judged: Judged = judge(
             Prediction(scorer, encoding),
             self.budget,
@@ -80,7 +80,7 @@ class Spending:
             monotone=self.monotone,
             motion=motion,
         )
-        return judged.kept[0], judged.table.loss
+        return judged.kept, judged.table.loss.reshape(*motion.shape, -1)
 
     def video(
         self,
