@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from adaptok.allocation import SCOPES, Budget, strategy_named
 from adaptok.allocation.context import Prediction, judge
 from adaptok.allocation.oracle import oracle
-from adaptok.allocation.truth import Truth, block_loss, true_scores
+from adaptok.allocation.truth import Truth, at_frames, block_loss, few_lengths, interpolated, true_scores
 from adaptok.bundle import Bundle
 from adaptok.interop import load_official
 from adaptok.metrics import mse
@@ -123,6 +123,24 @@ def test_every_metric_is_zero_or_least_for_equal_frames(metric: str) -> None:
     loss = block_loss(metric)
     assert (loss(a, a) < loss((a + 0.1).clamp(0, 1), a)).all()
     assert (loss((a + 0.1).clamp(0, 1), a) < loss(1 - a, a)).all()
+
+
+def test_a_loss_can_look_at_some_frames_only() -> None:
+    a, b = torch.rand(2, 2, 3, 4, 16, 16)
+    loss = block_loss("mse")
+    assert torch.equal(at_frames(loss, 2)(a, b), loss(a[:, :, [1, 3]], b[:, :, [1, 3]]))
+    assert torch.equal(at_frames(loss, 4)(a, b), loss(a, b))
+    assert torch.equal(at_frames(loss, 9)(a, b), loss(a, b))
+
+
+def test_scores_between_known_lengths_lie_on_a_line() -> None:
+    lengths = tuple(range(4, 65, 4))
+    assert few_lengths(lengths, 6) == (4, 8, 12, 20, 36, 64)
+    assert few_lengths(lengths, 99) == lengths
+    line = torch.tensor([[2.0 - 0.01 * n for n in lengths], [0.5] * len(lengths)])
+    at = few_lengths(lengths, 3)
+    known = line[:, [lengths.index(n) for n in at]]
+    torch.testing.assert_close(interpolated(known, at, lengths), line)
 
 
 def test_an_unknown_metric_is_refused() -> None:

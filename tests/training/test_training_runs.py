@@ -224,7 +224,8 @@ run: {{steps: 6, ema: 0.5, save_every: 2, validate_every: 3, log_every: 1}}
 @pytest.mark.parametrize("lessons", [0, 2])
 def test_scorer_run_resumes_exactly_and_reports(corpus: Path, tmp_path: Path, lessons: int) -> None:
     train_tokenizer(small_settings(tmp_path, corpus), tmp_path / "run")
-    settings = scorer_settings(tmp_path, corpus, (f"lessons={lessons}",))
+    cheap = ("true_lengths=3", "score_frames=1") if lessons else ()
+    settings = scorer_settings(tmp_path, corpus, (f"lessons={lessons}", *cheap))
     train_scorer(settings, tmp_path / "whole")
     train_scorer(settings, tmp_path / "parts", max_minutes=0.0)
     train_scorer(settings, tmp_path / "parts", resume=True)

@@ -8,6 +8,7 @@ the target block once per length, so nothing is held but one block of frames. Ne
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -36,6 +37,16 @@ def block_loss(metric: str, lpips: LPIPS | None = None) -> BlockLoss:
     if metric not in losses:
         raise ValueError(f"unknown scoring metric {metric!r}; known are {', '.join(METRICS)}")
     return losses[metric]
+
+
+def at_frames(loss: BlockLoss, count: int) -> BlockLoss:
+    """The same loss at `count` frames of a block, spread evenly: cheaper, and nearly the same where little moves."""
+
+    def some(video: Tensor) -> Tensor:
+        frames = video.shape[2]
+        return video[:, :, [(2 * i + 1) * frames // (2 * count) for i in range(count)]] if count < frames else video
+
+    return lambda a, b: loss(some(a), some(b))
 
 
 class Truth:
@@ -92,3 +103,15 @@ def true_scores(truth: Truth, kept: Kept, block: int) -> Scores:
     for k in range(block):
         memory = truth.remember(k, kept[:, k : k + 1], memory)
     return truth.score(block, memory)
+
+
+def few_lengths(lengths: Sequence[int], count: int) -> tuple[int, ...]:
+    """At most `count` of the lengths, first and last among them, denser where they are short."""
+    places = np.geomspace(1, len(lengths), count).round().astype(int) - 1
+    return tuple(lengths[i] for i in np.unique(places))
+
+
+def interpolated(scores: Float[Tensor, "B few"], at: Sequence[int], lengths: Sequence[int]) -> Scores:
+    """Scores known at some lengths, at all of them."""
+    rows = [np.interp(lengths, at, row) for row in scores.double().cpu().numpy()]
+    return torch.from_numpy(np.stack(rows)).to(scores)

@@ -5,17 +5,19 @@ step. The scorer learns standardised scores; when it is saved, mean and spread a
 the model on disk speaks the metric's own units and a checkpoint needs no constants beside its weights.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
 import torch
 from jaxtyping import Float
 from lightning_fabric import Fabric
+from rich.console import Console
+from rich.progress import track
 from torch import Tensor, nn
 
 from adaptok.allocation.scorer import Scorer
-from adaptok.allocation.truth import Truth, block_loss, true_scores
+from adaptok.allocation.truth import Truth, at_frames, block_loss, few_lengths, interpolated, true_scores
 from adaptok.bundle import Bundle, build, open_bundle
 from adaptok.shapes import Kept, Scores, Video
 from adaptok.tokenizer.model import Encoding
@@ -100,6 +102,9 @@ class ScorerRecipe:
         torch.manual_seed(self.run.seed)
         self.scorer = Scorer(settings.scorer, self.config.tokenizer)
         self.loss = block_loss(settings.metric)
+        self.lesson_loss = self.loss if settings.score_frames is None else at_frames(self.loss, settings.score_frames)
+        few = settings.true_lengths
+        self.true_lengths = self.scorer.lengths if few is None else few_lengths(self.scorer.lengths, few)
         save_memory(self.scorer, fabric, self.run)
         self.learner = Learner(fabric, ScorerObjective(self.scorer), settings.optimizer, self.steps, self.run)
         self.average = Average(self.scorer, self.run.ema)
@@ -113,9 +118,15 @@ class ScorerRecipe:
             self._calibrate()
         if not self.settings.lessons:
             return self._new_batches(first)
-        self._lessons = [
-            self._lesson(batch, i) for i, batch in enumerate(islice(self._new_batches(0), self.settings.lessons))
-        ]
+        console, lessons = Console(stderr=True), self.settings.lessons
+        shown = track(
+            islice(self._new_batches(0), lessons),
+            "true scores",
+            lessons,
+            console=console,
+            disable=not (console.is_terminal and self.fabric.is_global_zero),
+        )
+        self._lessons = [self._lesson(batch, i) for i, batch in enumerate(shown)]
         return (self._lessons[self._place(step)].batch for step in count(first))
 
     def _new_batches(self, first: int) -> Iterator[Batch]:
@@ -135,19 +146,16 @@ class ScorerRecipe:
         """True scores of all blocks of a batch, after random lengths."""
         video = batch.video(self.fabric.device)
         kept = self._lengths(len(video), generator(self.run.seed, number, Purpose.SHARED))
-        encoding = self.tokenizer.encode(video)
-        truth = Truth(self.tokenizer, encoding, video, self.scorer.lengths, self.loss)
-        scores = [true_scores(truth, kept, block) for block in range(self.geometry.blocks)]
-        return Lesson(batch, encoding, kept, torch.stack(scores, dim=1))
+        encoding, scores = self._truth(video, kept, range(self.geometry.blocks))
+        return Lesson(batch, encoding, kept, scores)
 
     def _calibrate(self) -> None:
         """Measure mean and spread of the scores at all lengths of all blocks."""
         rng = generator(self.run.seed, 0, Purpose.START)
         video = some_clips(self.clips, self.settings.calibration_clips, self.geometry.frames).video(self.fabric.device)
+        blocks = range(self.geometry.blocks)
         scores = [
-            self._truth(part, self._lengths(len(part), rng), block)[1]
-            for part in video.split(self.settings.batch)
-            for block in range(self.geometry.blocks)
+            self._truth(part, self._lengths(len(part), rng), blocks)[1] for part in video.split(self.settings.batch)
         ]
         self.standard.measure(torch.cat(scores))
 
@@ -157,11 +165,12 @@ class ScorerRecipe:
         return kept.to(self.fabric.device)
 
     @torch.no_grad()
-    def _truth(self, video: Video, kept: Kept, block: int) -> tuple[Encoding, Scores]:
-        """What the tokenizer makes of clips, and the true scores of one block."""
+    def _truth(self, video: Video, kept: Kept, blocks: Iterable[int]) -> tuple[Encoding, Float[Tensor, "B N S"]]:
+        """What the tokenizer makes of clips, and the true scores of some blocks."""
         encoding = self.tokenizer.encode(video)
-        truth = Truth(self.tokenizer, encoding, video, self.scorer.lengths, self.loss)
-        return encoding, true_scores(truth, kept, block)
+        truth = Truth(self.tokenizer, encoding, video, self.true_lengths, self.lesson_loss)
+        found = [interpolated(true_scores(truth, kept, k), self.true_lengths, self.scorer.lengths) for k in blocks]
+        return encoding, torch.stack(found, dim=1)
 
     def learn(self, batch: Batch, step: int) -> dict[str, float]:
         """One step on one block of every clip."""
@@ -174,7 +183,8 @@ class ScorerRecipe:
                 encoding, kept, scores = lesson.encoding, lesson.kept, lesson.scores[:, block]
             else:
                 kept = self._lengths(len(part.names), shared)
-                encoding, scores = self._truth(part.video(self.fabric.device), kept, block)
+                encoding, truth = self._truth(part.video(self.fabric.device), kept, [block])
+                scores = truth[:, 0]
             with self.fabric.no_backward_sync(self.learner.forward, enabled=number < len(parts) - 1):
                 loss, _ = self.learner.forward(self.standard(scores), Sealed(encoding), kept, block)
                 check_finite(self.fabric, loss, "the loss", part.names, step)

@@ -239,6 +239,11 @@ class ScorerTraining(Strict):
     lessons: int = 0
     """Batches whose true scores are found once, before the first step, and learnt from again and again; 0 finds new
     ones at every step, which costs a decoding and a judgement for every length."""
+    true_lengths: int | None = None
+    """How many lengths true scores are found at, denser where blocks are short; those between are interpolated. All
+    candidate lengths where null. Scores change slowly with length: few lengths of many clips teach more."""
+    score_frames: int | None = None
+    """Frames of a block that its true score looks at; all where null. Validation looks at all."""
     calibration_clips: int = 64
     """Clips from which mean and spread of the scores at every length are computed before the first step."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -247,5 +252,11 @@ class ScorerTraining(Strict):
     def __post_init__(self) -> None:
         need(min(self.batch, self.calibration_clips) >= 1, "batch and calibration_clips must be at least 1")
         need(self.lessons >= 0, f"lessons must be at least 0, got {self.lessons}")
+        need(
+            self.true_lengths is None or self.true_lengths >= 2, f"true_lengths must be at least 2: {self.true_lengths}"
+        )
+        need(
+            self.score_frames is None or self.score_frames >= 1, f"score_frames must be at least 1: {self.score_frames}"
+        )
         need(not self.lessons or self.run.accumulate == 1, "lessons and run.accumulate contradict each other")
         self.run.need_equal_parts(self.batch)
