@@ -51,15 +51,19 @@ class Bundle:
 
     def save(self, folder: Path | str, dtype: torch.dtype | None = None) -> None:
         """Write `config.yaml` and `model.safetensors`; with a `dtype` such as torch.float16, in that precision."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        state = self.modules.state_dict()
-        weights = {name: value.to(dtype or value.dtype).contiguous() for name, value in state.items()}
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            save_file(weights, Path(scratch) / WEIGHTS_FILE)
-            (Path(scratch) / CONFIG_FILE).write_text(self.config_yaml, encoding="utf-8")
-            for name in (WEIGHTS_FILE, CONFIG_FILE):
-                os.replace(Path(scratch) / name, folder / name)
+        save_model(Path(folder), self.modules, self.config_yaml, dtype)
+
+
+def save_model(folder: Path, modules: nn.Module, config_yaml: str, dtype: torch.dtype | None = None) -> None:
+    """Write `config.yaml` and `model.safetensors` into a folder, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    state = modules.state_dict()
+    weights = {name: value.to(dtype or value.dtype).contiguous() for name, value in state.items()}
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        save_file(weights, Path(scratch) / WEIGHTS_FILE)
+        (Path(scratch) / CONFIG_FILE).write_text(config_yaml, encoding="utf-8")
+        for name in (WEIGHTS_FILE, CONFIG_FILE):
+            os.replace(Path(scratch) / name, folder / name)
 
 
 def build(config: ModelConfig | str) -> Bundle:

@@ -259,6 +259,29 @@ def test_the_second_stage_takes_the_allocators_lengths(corpus: Path, tmp_path: P
         train_tokenizer(small_settings(tmp_path, corpus, (*whole, *without)), tmp_path / "third")
 
 
+def test_a_finished_tokenizer_gets_a_prior_and_keeps_all_else(corpus: Path, tmp_path: Path) -> None:
+    train_tokenizer(small_settings(tmp_path, corpus, ("run.steps=2",)), tmp_path / "run")
+    train_scorer(scorer_settings(tmp_path, corpus, ("run.steps=1",)), tmp_path / "scored")
+    alone = (
+        f"initial={tmp_path / 'scored' / 'last'}",
+        "learn=[prior]",
+        "model.tokenizer.prior={width: 16, depth: 1, heads: 2}",
+        "losses.prior=1",
+        "start.aligned=false",
+        "codebook={quantize: {start: 0}}",
+        "run.steps=4",
+    )
+    train_tokenizer(small_settings(tmp_path, corpus, alone), tmp_path / "grown")
+    before = open_bundle(tmp_path / "scored" / "last").modules.state_dict()
+    after = open_bundle(tmp_path / "grown" / "last").modules.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert {name.split(".")[1] for name in after.keys() - before.keys()} == {"prior"}
+    losses = [line["prior"] for line in lines(tmp_path / "grown", "train")]
+    assert losses[-1] < losses[0]
+    with pytest.raises(ValueError, match="codes may only move where the quantizer learns"):
+        small_settings(tmp_path, corpus, (*alone, "codebook.follow=0.9"))
+
+
 def first_losses(folder: Path, corpus: Path, name: str, *overrides: str) -> list[tuple[float, float]]:
     train_tokenizer(small_settings(folder, corpus, ("run.steps=3", *overrides)), folder / name)
     return [(line["loss"], line["norm"]) for line in lines(folder / name, "train")]

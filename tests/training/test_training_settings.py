@@ -24,8 +24,8 @@ def test_round_trip(corpus: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_shipped_recipes_are_valid(name: str) -> None:
-    kinds = {"l": TokenizerTraining, "tiny": TokenizerTraining, "ar-tiny": GeneratorTraining}
-    kinds |= {"ar": GeneratorTraining, "fp": GeneratorTraining}
+    kinds = dict.fromkeys(("l", "tiny", "tiny-prior"), TokenizerTraining)
+    kinds |= dict.fromkeys(("ar", "ar-tiny", "fp"), GeneratorTraining)
     load_recipe(kinds.get(name, ScorerTraining), name)
 
 

@@ -4,7 +4,7 @@
 and `predict.py` make pictures of tokens, `produce.py` makes files.
 """
 
-from adaptok.generation.bundle import GeneratorBundle, build_generator, open_generator
+from adaptok.generation.bundle import GeneratorBundle, build_generator, embedded_generators, open_generator
 from adaptok.generation.config import GeneratorConfig, LlamaConfig, generator_preset, generator_presets
 from adaptok.generation.generate import Director, Shown, Take
 from adaptok.generation.generator import Generator
@@ -26,6 +26,7 @@ __all__ = [
     "Shown",
     "Take",
     "build_generator",
+    "embedded_generators",
     "generator_preset",
     "generator_presets",
     "open_generator",

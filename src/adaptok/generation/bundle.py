@@ -3,15 +3,13 @@
 In: a configuration, or such a folder. Out: a generator with its weights. Nothing is unpickled or executed.
 """
 
-import os
-import tempfile
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 
-from adaptok.bundle import CONFIG_FILE, WEIGHTS_FILE, fill, read_weights
+from adaptok.bundle import CONFIG_FILE, WEIGHTS_FILE, fill, read_weights, save_model
 from adaptok.generation.config import (
     GeneratorConfig,
     generator_config_from_yaml,
@@ -42,16 +40,17 @@ class GeneratorBundle:
         self.generator.to(device)
         return self
 
-    def save(self, folder: Path | str) -> None:
-        """Write `config.yaml` and `model.safetensors`, each whole or not at all."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        weights = {name: value.contiguous() for name, value in self.generator.state_dict().items()}
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            save_file(weights, Path(scratch) / WEIGHTS_FILE)
-            (Path(scratch) / CONFIG_FILE).write_text(self.config_yaml, encoding="utf-8")
-            for name in (WEIGHTS_FILE, CONFIG_FILE):
-                os.replace(Path(scratch) / name, folder / name)
+    def save(self, folder: Path | str, dtype: torch.dtype | None = None) -> None:
+        """Write `config.yaml` and `model.safetensors`; with a `dtype` such as torch.float16, in that precision."""
+        save_model(Path(folder), self.generator, self.config_yaml, dtype)
+
+
+def embedded_generators() -> tuple[str, ...]:
+    """Names of the generators whose trained weights ship with the package."""
+    folder = resources.files("adaptok") / "models" / "generators"
+    if not folder.is_dir():
+        return ()
+    return tuple(sorted(entry.name for entry in folder.iterdir() if (entry / CONFIG_FILE).is_file()))
 
 
 def build_generator(config: GeneratorConfig | str) -> Generator:
@@ -59,12 +58,19 @@ def build_generator(config: GeneratorConfig | str) -> Generator:
     return Generator(generator_preset(config) if isinstance(config, str) else config).eval()
 
 
-def open_generator(folder: Path | str) -> Generator:
-    """Read a folder that `GeneratorBundle.save` or a training run wrote."""
-    folder = Path(folder)
+def open_generator(name: Path | str) -> Generator:
+    """An embedded generator by its name, or a folder that `GeneratorBundle.save` or a training run wrote."""
+    if str(name) in embedded_generators():
+        with resources.as_file(resources.files("adaptok") / "models" / "generators" / str(name)) as folder:
+            return _open(folder)
+    return _open(Path(name))
+
+
+def _open(folder: Path) -> Generator:
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise ValueError(f"{folder} holds no generator: there is no {CONFIG_FILE} in it")
+        known = f"; embedded are {', '.join(found)}" if (found := embedded_generators()) else ""
+        raise ValueError(f"{folder} holds no generator: there is no {CONFIG_FILE} in it{known}")
     generator = build_generator(generator_config_from_yaml(path.read_text(encoding="utf-8"), str(path)))
     fill(generator, read_weights(folder / WEIGHTS_FILE), source=str(folder / WEIGHTS_FILE))
     return generator

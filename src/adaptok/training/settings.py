@@ -198,7 +198,10 @@ class TokenizerTraining(Strict):
     adversary: AdversaryConfig | None = None
     run: RunConfig
     initial: Path | None = None
-    """A folder with weights to start from."""
+    """A folder with weights to start from; a prior that they lack starts at random."""
+    learn: tuple[Literal["encoder", "quantizer", "decoder", "prior"], ...] = ()
+    """Parts that learn while the others stay as they are in `initial`; all where empty. [prior] adds a prior to a
+    finished tokenizer, [decoder] improves pictures without changing a token."""
 
     def __post_init__(self) -> None:
         starts = [stage.start for stage in self.stages]
@@ -219,6 +222,11 @@ class TokenizerTraining(Strict):
         if self.start.aligned:
             need(self.model.tokenizer.learned_slots, "start.aligned needs model.tokenizer.learned_slots: true")
             need(self.initial is None, "start.aligned and initial contradict each other: both set the first weights")
+        if self.learn:
+            need(self.initial is not None, "learn needs initial: a folder with the weights that stay as they are")
+            moved = max(self.codebook.follow, self.codebook.kmeans_clips, self.codebook.revive_every)
+            need("quantizer" in self.learn or not moved, "codebook: codes may only move where the quantizer learns")
+            need("prior" not in self.learn or self.losses.prior > 0, "learn: the prior learns only by losses.prior")
         if self.allocated.share > 0:
             need(self.initial is not None, "allocated needs initial: a folder with a trained tokenizer and scorer")
             whole = all(stage.blocks == blocks for stage in self.stages)

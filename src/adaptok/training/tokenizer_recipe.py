@@ -17,6 +17,7 @@ from adaptok.allocation.budget import Budget
 from adaptok.allocation.context import Prediction, judge
 from adaptok.allocation.scope import batch as share_batch
 from adaptok.bundle import Bundle, build, open_bundle
+from adaptok.config import PriorConfig
 from adaptok.metrics import LPIPS
 from adaptok.shapes import Kept, Video
 from adaptok.tokenizer.tail_drop import sample_kept
@@ -49,6 +50,8 @@ class TokenizerRecipe:
         self.steps = self.run.steps or steps_for(settings.stages, (self.run.epochs or 0) * len(train))
         self._bundle = self._first_bundle()
         self.tokenizer = self._bundle.tokenizer.train()
+        for name, weight in self.tokenizer.named_parameters():
+            weight.requires_grad_(not settings.learn or name.split(".")[0] in settings.learn)
         self.objective = TokenizerObjective(self.tokenizer, settings.losses)
         save_memory(self.tokenizer, fabric, self.run)
         self.learner = Learner(fabric, self.objective, settings.optimizer, self.steps, self.run)
@@ -66,6 +69,8 @@ class TokenizerRecipe:
         torch.manual_seed(self.run.seed)
         if settings.initial is not None:
             bundle = open_bundle(settings.initial)
+            if settings.model.tokenizer.prior is not None and bundle.tokenizer.prior is None:
+                bundle = with_prior(bundle, settings.model.tokenizer.prior)
             if bundle.config.tokenizer != settings.model.tokenizer:
                 raise ValueError(f"initial: the tokenizer in {settings.initial} is not the one of the recipe's model")
             if settings.allocated.share > 0 and bundle.scorer is None:
@@ -241,3 +246,11 @@ class TokenizerRecipe:
         self.use.sums.copy_(tensors["codebook/sums"])
         if self.adversary is not None:
             self.adversary.restore(below(tensors, "adversary/"))
+
+
+def with_prior(bundle: Bundle, prior: PriorConfig) -> Bundle:
+    """The same model with a prior that has yet to learn."""
+    tokenizer = replace(bundle.config.tokenizer, prior=prior)
+    grown = build(replace(bundle.config, tokenizer=tokenizer))
+    grown.modules.load_state_dict(bundle.modules.state_dict(), strict=False)
+    return grown

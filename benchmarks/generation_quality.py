@@ -1,0 +1,163 @@
+"""How good are generated videos, and what does adaptive tokenization do for them?
+
+    python benchmarks/generation_quality.py DATA GENERATOR [GENERATOR ...] [--tokenizer tiny] [--num 96]
+
+Each generator is an embedded one's name or a folder; `NAME=FOLDER` gives it a name in the table. For each: perplexity
+per token of held-out clips where the corpus it learnt from is given (`--corpus NAME=FOLDER`), against the uniform and
+the unigram distribution; gFVD of `--num` samples against as many real clips of the training split, at the settings
+given; tokens per clip and seconds. The real clips against other real ones are the floor, real clips through the
+tokenizer what a perfect generator could reach. Classes are drawn as often as they occur. Writes
+results/generation_quality.json.
+"""
+
+import argparse
+import json
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import adaptok
+import machine
+from adaptok.evaluation.clips import content_of, read_windows
+from adaptok.generation import Director, Generator, Prompt, Sampling, open_generator
+from adaptok.generation.generate import frames_condition
+from adaptok.metrics import I3D, frechet_distance
+from adaptok.metrics.fvd import FewSamplesWarning
+from adaptok.stream.codec import Codec
+from adaptok.training.generator_recipe import Sequences
+from adaptok.training.generator_validation import unigram_loss, validate_generator
+from adaptok.training.listing import list_videos
+from adaptok.training.token_corpus import open_corpus
+from adaptok.video import VideoError, to_video
+
+Clips = list[tuple[str, np.ndarray]]
+"""Labels and frames (T,H,W,3)."""
+
+
+def real_clips(data: Path, codec: Codec, split: str) -> Clips:
+    """Windows of the videos of a split, one of each."""
+    found: Clips = []
+    for entry in list_videos(data, split):
+        try:
+            windows = read_windows(entry, content_of(entry), codec.geometry, 1, 0)
+        except VideoError:  # shorter than a clip
+            continue
+        found += [(entry.label, window.images) for window in windows]
+    return found
+
+
+@torch.inference_mode()
+def features(network: I3D, videos: Sequence[np.ndarray], what: str) -> torch.Tensor:
+    """Logits of every video."""
+    shown = track(videos, what, console=Console(stderr=True), transient=True)
+    return torch.cat([network(to_video(video)) for video in shown])
+
+
+def prompts(director: Director, clips: Clips, context: int) -> list[Prompt]:
+    """A prompt per real clip: its class, or its first frames."""
+    config = director.config
+    if config.classes:
+        numbers = {name: i for i, name in enumerate(config.classes)}
+        return director.prompts([numbers.get(label) for label, _ in clips], seed=0)
+    return [Prompt(frames_condition(director.codec, config, c[:context]), i) for i, (_, c) in enumerate(clips)]
+
+
+def surprise(generator: Generator, folder: Path, clips: int) -> dict[str, float]:
+    """Perplexity of held-out clips, as training's validation reports it."""
+    train, val = open_corpus(folder, "train"), open_corpus(folder, "val")
+    sequences = Sequences(val, generator.config)
+    chosen = [i * len(val) // min(clips, len(val)) for i in range(min(clips, len(val)))]
+    batches = [sequences.batch(chosen[i : i + 16]).sequences for i in range(0, len(chosen), 16)]
+    unigram = unigram_loss(train, val, chosen, generator.config)
+    values = validate_generator(generator, batches, unigram, None, []).values
+    tokens = float(np.mean([len(np.concatenate(val.blocks(i))) for i in chosen])) + generator.config.blocks
+    return {**values, "bits_per_clip": tokens * values["bits_per_token"], "train_clips": len(train)}
+
+
+def generated(
+    director: Director, clips: Clips, sampling: Sampling, context: int
+) -> tuple[list[np.ndarray], dict[str, float]]:
+    """A sample for each clip, and what it took."""
+    begin = time.perf_counter()
+    takes = list(director.takes(prompts(director, clips, context), sampling, batch=32))
+    taken = time.perf_counter() - begin
+    tokens = sum(int(stream.kept.sum()) for take in takes for stream in take.tokens)
+    takes.sort(key=lambda take: take.sample)
+    return [take.frames for take in takes], {
+        "tokens_per_clip": tokens / len(takes),
+        "tokens_per_second": tokens / taken,
+        "seconds_per_clip": taken / len(takes),
+    }
+
+
+def named(text: str) -> tuple[str, str]:
+    name, _, folder = text.rpartition("=")
+    return name or Path(folder).name, folder
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("generators", nargs="+", metavar="[NAME=]GENERATOR")
+    parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--tokenizer", default="tiny")
+    parser.add_argument("--num", type=int, default=96)
+    parser.add_argument("--val-clips", type=int, default=128)
+    parser.add_argument("--context", type=int, default=5)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--top-p", type=float, default=1.0)
+    parser.add_argument("--guidance", type=float, default=1.0)
+    parser.add_argument("--name", default="generation_quality", help="of the result file")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", FewSamplesWarning)
+    codec, network, corpora = adaptok.load(options.tokenizer), I3D(), dict(map(named, options.corpus))
+    everything = real_clips(options.data, codec, "train")
+    order = np.random.default_rng(0).permutation(len(everything))
+    if len(order) < 2 * options.num:
+        parser.error(f"--num {options.num} needs twice as many videos, there are {len(order)}")
+    real, other = ([everything[i] for i in order[k * options.num : (k + 1) * options.num]] for k in range(2))
+    known = features(network, [clip for _, clip in real], "real clips")
+    shown = features(network, [codec.reconstruct(clip) for _, clip in real], "through the tokenizer")
+    floor = {
+        "other real clips": frechet_distance(known, features(network, [clip for _, clip in other], "other clips")),
+        "the same, through the tokenizer": frechet_distance(known, shown),
+    }
+    rows: dict[str, Any] = {}
+    for name, folder in map(named, options.generators):
+        generator = open_generator(folder)
+        guidance = options.guidance if generator.config.classes else 1.0
+        sampling = Sampling(temperature=options.temperature, top_p=options.top_p, guidance=guidance)
+        videos, row = generated(Director(generator, codec), other, sampling, options.context)
+        row["gfvd"] = frechet_distance(known, features(network, videos, name))
+        row["parameters"] = sum(p.numel() for p in generator.parameters())
+        if name in corpora:
+            row |= surprise(generator, Path(corpora[name]), options.val_clips)
+        rows[name] = {key: round(value, 3) if not math.isinf(value) else value for key, value in row.items()}
+    columns = ("gfvd", "tokens_per_clip", "perplexity", "perplexity_unigram", "perplexity_uniform", "bits_per_clip")
+    table = Table("generator", *columns)
+    for name, row in rows.items():
+        table.add_row(name, *(f"{row[c]:.1f}" if c in row else "" for c in columns))
+    Console().print(table, json.dumps(floor))
+    machine.save(
+        options.name,
+        {
+            **machine.describe(),
+            "tokenizer": codec.fingerprint,
+            "clips": options.num,
+            "gfvd_of": {name: round(value, 1) for name, value in floor.items()},
+            "generators": rows,
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()
