@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,6 +22,7 @@ from adaptok.tokenizer.model import Tokenizer
 
 CONFIG_FILE = "config.yaml"
 WEIGHTS_FILE = "model.safetensors"
+N = TypeVar("N", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,14 @@ def open_bundle(folder: Path | str) -> Bundle:
     bundle = build(model_config_from_yaml(path.read_text(encoding="utf-8"), str(path)))
     fill(bundle.modules, read_weights(folder / WEIGHTS_FILE), source=str(folder / WEIGHTS_FILE))
     return bundle
+
+
+def on_device(network: N, device: torch.device | str) -> N:
+    """Move a network; a device that is not there is a ValueError."""
+    try:
+        return network.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ValueError(f"device {str(device)!r} cannot be used here: {str(error).splitlines()[0]}") from None
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:

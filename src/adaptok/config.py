@@ -6,7 +6,7 @@ In: a YAML file, a preset's name or Python. Out: a `ModelConfig` whose numbers a
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import yaml
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -195,12 +195,21 @@ class ModelConfig(Strict):
 
 
 _MODEL = TypeAdapter(ModelConfig)
+T = TypeVar("T")
 
 
-def model_config(raw: object, source: str) -> ModelConfig:
-    """Check plain nested data; `source` names it in errors."""
+def parsed(text: str, source: str) -> Any:
+    """What a YAML text says; `source` names it in errors, which are one line."""
     try:
-        return _MODEL.validate_python(raw)
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{source} is not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def checked(kind: type[T], raw: object, source: str) -> T:
+    """Plain nested data as a configuration; an error names `source` and every field that is wrong."""
+    try:
+        return TypeAdapter(kind).validate_python(raw)
     except ValidationError as error:
         wrong = "; ".join(
             f"{'.'.join(str(part) for part in item['loc']) or 'top level'}: {item['msg']}" for item in error.errors()
@@ -208,13 +217,14 @@ def model_config(raw: object, source: str) -> ModelConfig:
         raise ValueError(f"{source}: {wrong}") from None
 
 
+def model_config(raw: object, source: str) -> ModelConfig:
+    """Check plain nested data; `source` names it in errors."""
+    return checked(ModelConfig, raw, source)
+
+
 def model_config_from_yaml(text: str, source: str) -> ModelConfig:
     """Parse and check; `source` names the text in errors."""
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{source} is not valid YAML: {error}") from None
-    return model_config(raw, source)
+    return model_config(parsed(text, source), source)
 
 
 def model_config_to_yaml(config: ModelConfig) -> str:

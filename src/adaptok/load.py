@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from adaptok.bundle import CONFIG_FILE, Bundle, build, open_bundle
+from adaptok.bundle import CONFIG_FILE, Bundle, build, on_device, open_bundle
 from adaptok.config import presets
 from adaptok.interop import load_official
 from adaptok.stream.codec import Codec
@@ -36,7 +36,9 @@ def load(name: str | Path, device: torch.device | str | None = None) -> Codec:
     else:
         known = ", ".join(presets())
         raise ValueError(f"{name} is neither a folder, nor one of the models {known}, nor a hub id owner/name")
-    return Codec(bundle if device is None else bundle.to(device))
+    if device is not None:
+        on_device(bundle.modules, device)
+    return Codec(bundle)
 
 
 def _untrained(name: str) -> Bundle:

@@ -45,6 +45,13 @@ def test_bounds_hold_for_every_block():
     assert got.kept.max() <= 20
 
 
+def test_numbers_of_numpy_are_numbers():
+    assert Budget(per_block=np.float32(2.5)).tokens_for(4) == 10
+    assert Budget(total=np.int64(7)).tokens_for(4) == 7
+    with pytest.raises(ValueError, match="total must be an integer"):
+        Budget(total=np.float64(7))
+
+
 def test_quality_is_reached_with_the_fewest_tokens():
     rng = np.random.default_rng(1)
     lengths = np.array([1, 2, 5])

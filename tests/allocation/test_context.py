@@ -1,5 +1,6 @@
 """Scores in context, and the truth they are trained on."""
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -135,10 +136,13 @@ def test_a_loss_can_look_at_some_frames_only() -> None:
 
 def test_scores_between_known_lengths_lie_on_a_line() -> None:
     lengths = tuple(range(4, 65, 4))
-    assert few_lengths(lengths, 6) == (4, 8, 12, 20, 36, 64)
-    assert few_lengths(lengths, 99) == lengths
-    line = torch.tensor([[2.0 - 0.01 * n for n in lengths], [0.5] * len(lengths)])
-    at = few_lengths(lengths, 3)
+    rng = torch.Generator().manual_seed(0)
+    drawn = {few_lengths(lengths, 6, rng) for _ in range(20)}
+    assert len(drawn) > 10
+    assert all(len(few) == 6 and (few[0], few[-1]) == (4, 64) and sorted(few) == list(few) for few in drawn)
+    assert few_lengths(lengths, 99, rng) == lengths
+    line = torch.tensor([[2.0 - 0.1 * math.log(n) for n in lengths], [0.5] * len(lengths)])
+    at = few_lengths(lengths, 3, rng)
     known = line[:, [lengths.index(n) for n in at]]
     torch.testing.assert_close(interpolated(known, at, lengths), line)
 

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import adaptok
 
 
@@ -48,3 +50,29 @@ def test_wrong_usage_is_exit_code_2() -> None:
     result = run("dance")
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
+
+
+def test_options_that_contradict_each_other_are_wrong_usage(tmp_path: Path) -> None:
+    for options, reason in (
+        (("--tokens-per-block", "8", "--tokens", "9"), "at most one of"),
+        (("--threads", "0"), "--threads must be at least 1"),
+        (("--raw", "axb"), "HEIGHTxWIDTH"),
+        (("--raw", "4000000000x4000000000"), "at most 65535"),
+    ):
+        result = run("encode", "-", str(tmp_path / "x.adtk"), *options)
+        assert (result.returncode, reason in result.stderr) == (2, True), result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("device", ["nonsense", "meta:x", "cuda:99"])
+def test_a_device_that_is_not_there_is_one_line(tmp_path: Path, device: str) -> None:
+    result = run("encode", "in.mp4", str(tmp_path / "x.adtk"), "--device", device)
+    assert result.returncode == 1
+    assert f"device {device!r} cannot be used here" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_comparison_is_made_of_files(tmp_path: Path) -> None:
+    result = run("reconstruct", "-", str(tmp_path / "x.mp4"))
+    assert result.returncode == 1
+    assert "made of files" in result.stderr

@@ -139,6 +139,7 @@ def test_bad_requests_are_one_line(models: Path, video: Path, tmp_path: Path, fa
     assert "whole blocks only" in failure(*long[:-1], 1, *classes)
     assert "none.mp4 does not exist" in failure("predict", tmp_path / "none.mp4", tmp_path / "x.mp4", *frames)
     assert "which generator?" in failure("generate", *out)
+    assert "nowhere holds no generator" in failure("generate", *out, "--model", "nowhere")
     assert "holds no generator" in failure("generate", *out, "--model", tmp_path)
     assert "frame rate" in failure("generate", *out, "--fps", "fast", *classes)
     tiny_bundle(seed=3, dtype=torch.float32).save(tmp_path / "other")

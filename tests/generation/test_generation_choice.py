@@ -66,6 +66,7 @@ def test_draws_are_uniform_and_belong_to_a_seed() -> None:
         ({"top_k": -1}, "top_k must be at least 0"),
         ({"top_p": 0.0}, "top_p must be above 0"),
         ({"guidance": -1.0}, "guidance must be at least 0"),
+        ({"guidance": float("nan")}, "guidance must be at least 0 and finite, got nan"),
         ({"guidance_from": 5, "guidance_until": 4}, "no interval"),
         ({"tokens_per_block": 3, "max_tokens": 4}, "contradict"),
         ({"blocks": 0}, "blocks must be at least 1"),

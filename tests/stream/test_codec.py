@@ -112,6 +112,40 @@ def test_models_without_scorer_spend_evenly() -> None:
         codec.encode(noise(6), Budget(per_block=4))
 
 
+@pytest.mark.parametrize("strategy", ["fixed", "motion"])
+@pytest.mark.parametrize("per_block", [1, 2.5, 3.5, 5])
+def test_strategies_without_scores_meet_any_average(codec: Codec, strategy: str, per_block: float) -> None:
+    tokens = codec.encode(noise(12), Budget(per_block=per_block), strategy)
+    assert tokens.kept[:3].sum() == tokens.kept[3:].sum() == int(3 * per_block)
+    assert (tokens.asked, tokens.shortfall) == (2 * int(3 * per_block), 0)
+    assert tokens.blocks[0].scores is not None
+
+
+def test_a_budget_that_cannot_be_met_says_so(codec: Codec) -> None:
+    """Candidate lengths are 2, 4 and 6: no three of them add up to 13."""
+    tokens = codec.encode(noise(6), Budget(per_block=13 / 3))
+    assert (tokens.asked, int(tokens.kept.sum()), tokens.shortfall) == (13, 12, 1)
+    assert codec.encode(noise(6), Budget(quality=9.0)).asked is None
+    with pytest.raises(ValueError, match="'fixed' reads no scores and cannot meet a quality"):
+        codec.encode(noise(6), Budget(quality=9.0), strategy="fixed")
+
+
+def test_frames_of_one_stream_have_one_size(codec: Codec) -> None:
+    session = codec.encoder(Spending(budget=Budget(per_block=4)))
+    session.push(noise(1))
+    with pytest.raises(VideoError, match="frames of 16×12 came after frames of 8×12"):
+        session.push(noise(1, 16, 12))
+    assert len(session.push(noise(5))) == 3
+
+
+def test_a_header_that_lies_about_the_model_is_refused(codec: Codec) -> None:
+    header = codec.header(8, 12)
+    with pytest.raises(StreamError, match=r"are \(12, 3, 6, 32, 8, 12\), the model's \(6, 3, 6, 32, 8, 12\)"):
+        codec.decoder(dataclasses.replace(header, frames=12))
+    with pytest.raises(StreamError, match="no blocks"):
+        codec.decode(Tokens(header, ()))
+
+
 def test_sessions_fork(codec: Codec) -> None:
     frames = noise(12)
     session = codec.encoder(Spending(budget=Budget(per_block=4), scope="live"))
@@ -220,6 +254,16 @@ def test_cutting_by_stored_scores_is_optimal(codec: Codec, full: Tokens) -> None
     )
     chosen = sum(loss[i, lengths.index(cut[i].kept)] for i in range(3))
     assert abs(chosen - best[0]) < 1e-6
+
+
+def test_cutting_to_a_quality_knows_what_is_left(full: Tokens) -> None:
+    """Blocks that were cut before cannot help: the others must make up for them."""
+    once = list(truncate(full.blocks, full.header, Budget(per_block=4)))
+    lengths = list(full.header.candidates)
+    reachable = [float(min(b.scores[: lengths.index(b.kept) + 1])) for b in once[:3]]
+    wanted = (sum(reachable) + 1e-4) / 3
+    cut = list(truncate(once, full.header, Budget(quality=wanted)))[:3]
+    assert sum(float(b.scores[lengths.index(b.kept)]) for b in cut) / 3 <= wanted
 
 
 def test_cutting_twice_never_grows(full: Tokens) -> None:

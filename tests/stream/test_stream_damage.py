@@ -188,8 +188,11 @@ GEOMETRY = [16, 4, 64, 4096, 8, 8, 8, 8, 25, 1, 1, 25, 0, 0, 0]
         (3, 1, "codebook size is 1"),
         (3, 2**32 - 1, "codebook size is 4294967295, outside 2..16777216"),
         (4, 0, "height is 0"),
+        (6, 2**32 - 1, "source height is 4294967295, outside 1..65535"),
         (7, 0, "source width is 0"),
+        (7, 2_000_000, "source width is 2000000, outside 1..65535"),
         (8, 0, "frame rate numerator is 0"),
+        (8, 2**32 - 1, "frame rate numerator is 4294967295, outside 1..2147483647"),
         (9, 0, "contradicts itself"),
         (11, 0, "contradicts itself"),
         (12, 2**64 - 1, "frame count is"),
@@ -200,6 +203,12 @@ GEOMETRY = [16, 4, 64, 4096, 8, 8, 8, 8, 25, 1, 1, 25, 0, 0, 0]
 def test_hostile_headers_are_refused(place, value, reason):
     numbers = [*GEOMETRY[:place], value, *GEOMETRY[place + 1 :]]
     with pytest.raises(StreamError, match=reason):
+        read(_with_body(struct.pack("<HHHIHHIIIIIIQBH", *numbers) + b"\0\0\0"))
+
+
+def test_a_hostile_source_size_is_refused():
+    numbers = [*GEOMETRY[:6], 60_000, 60_000, *GEOMETRY[8:]]
+    with pytest.raises(StreamError, match="60000×60000 have more than 134217728 pixels"):
         read(_with_body(struct.pack("<HHHIHHIIIIIIQBH", *numbers) + b"\0\0\0"))
 
 

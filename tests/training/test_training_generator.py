@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow")
 from generator_makers import codec_of, generator_settings, make_tokens
 from training_makers import TRAIN, lines, run_program
 
-from adaptok.generation import Director, Sampling, open_generator
+from adaptok.generation import Director, Sampling, generator_preset, open_generator
 from adaptok.training import GeneratorTraining, load_recipe, recipe_yaml, train_generator
 from adaptok.training.finite import NotFinite
 from adaptok.training.generator_recipe import GeneratorRecipe
@@ -143,7 +143,7 @@ def load_recipe_muon(folder: Path) -> GeneratorTraining:
 
 def test_settings_round_trip(made: tuple[Path, Path], tmp_path: Path) -> None:
     settings = generator_settings(tmp_path, made[1], ("transformer=ar-tiny",))
-    assert settings.transformer.width == 192
+    assert settings.transformer == generator_preset("ar-tiny").transformer
     (tmp_path / "again.yaml").write_text(recipe_yaml(settings))
     assert load_recipe(GeneratorTraining, tmp_path / "again.yaml") == settings
 

@@ -16,6 +16,9 @@ from adaptok.training.finite import NotFinite
 from adaptok.training.objective import TokenizerObjective
 from adaptok.video import OutputError
 
+WHOLE = "stages=[{start: 0, blocks: 2, batch: 4}]"
+"""Whole clips from the start, as runs from given weights have them."""
+
 
 def test_a_run_leaves_models_metrics_and_pictures(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
@@ -124,7 +127,8 @@ def test_a_run_is_not_resumed_by_a_recipe_that_does_not_fit(
 
 
 def test_a_missing_model_is_noticed_before_the_data_are_read(corpus: Path, tmp_path: Path) -> None:
-    settings = small_settings(tmp_path, corpus, ("start.aligned=false", "initial=gone", "data.source=gone too"))
+    given = (WHOLE, "start.aligned=false", "initial=gone", "data.source=gone too")
+    settings = small_settings(tmp_path, corpus, given)
     with pytest.raises(ValueError, match="initial: gone holds no model"):
         train_tokenizer(settings, tmp_path / "run")
     with pytest.raises(ValueError, match="tokenizer: .* holds no model"):
@@ -194,7 +198,7 @@ def test_adversary_and_prior_in_one_run(corpus: Path, tmp_path: Path) -> None:
 def test_starting_from_given_weights(corpus: Path, tmp_path: Path) -> None:
     first = small_settings(tmp_path, corpus, ("run.steps=2",))
     train_tokenizer(first, tmp_path / "first")
-    given = ("start.aligned=false", f"initial={tmp_path / 'first' / 'last'}", "run.steps=1", "run.ema=0")
+    given = (WHOLE, "start.aligned=false", f"initial={tmp_path / 'first' / 'last'}", "run.steps=1", "run.ema=0")
     train_tokenizer(
         small_settings(
             tmp_path, corpus, (*given, "optimizer.rate=1e-9", "optimizer.final_rate=0", "optimizer.matrix_rate=1e-9")
@@ -250,7 +254,7 @@ def test_progress_is_silent_without_a_terminal(corpus: Path, tmp_path: Path, cap
 def test_the_second_stage_takes_the_allocators_lengths(corpus: Path, tmp_path: Path) -> None:
     train_tokenizer(small_settings(tmp_path, corpus, ("run.steps=2",)), tmp_path / "run")
     train_scorer(scorer_settings(tmp_path, corpus, ("run.steps=1",)), tmp_path / "scored")
-    whole = ("stages=[{start: 0, blocks: 2, batch: 4}]", "start.aligned=false", "run.steps=3", "tail_drop={start: 0}")
+    whole = (WHOLE, "start.aligned=false", "run.steps=3", "tail_drop={start: 0}")
     given = ("allocated={share: 1.0}", f"initial={tmp_path / 'scored' / 'last'}", "codebook.kmeans_clips=0")
     train_tokenizer(small_settings(tmp_path, corpus, (*whole, *given)), tmp_path / "second")
     assert open_bundle(tmp_path / "second" / "last").scorer is not None
@@ -265,6 +269,7 @@ def test_a_finished_tokenizer_gets_a_prior_and_keeps_all_else(corpus: Path, tmp_
     alone = (
         f"initial={tmp_path / 'scored' / 'last'}",
         "learn=[prior]",
+        WHOLE,
         "model.tokenizer.prior={width: 16, depth: 1, heads: 2}",
         "losses.prior=1",
         "start.aligned=false",

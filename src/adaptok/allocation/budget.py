@@ -5,6 +5,7 @@ Next on the walk: a strategy, which meets the target; `scope` says which rows sh
 
 from dataclasses import dataclass, fields
 from math import floor, isfinite
+from numbers import Integral, Real
 from typing import no_type_check
 
 import numpy as np
@@ -121,7 +122,8 @@ def round_down(tokens: float) -> int:
     return floor(tokens * (1 + 1e-12) + 1e-9)
 
 
-def fewest_tokens(table: ScoreTable, quality: float, lower: int, upper: int) -> int:
+@no_type_check
+def fewest_tokens(table: ScoreTable, quality: float, lower: int, upper: int | Int[np.ndarray, " R"]) -> int:
     """Least total at which the best allocation's mean loss is at or below `quality`.
 
     The best loss within a total never rises with the total, so bisection is exact. Where no total reaches the
@@ -132,7 +134,7 @@ def fewest_tokens(table: ScoreTable, quality: float, lower: int, upper: int) -> 
         kept = solve(table.loss, table.lengths, total, equality=False, lower=lower, upper=upper)
         return int(kept.sum()), table.loss_of(kept)
 
-    few, many = table.rows * lower, best(table.rows * upper)[0]
+    few, many = table.rows * lower, best(int(np.broadcast_to(upper, table.rows).sum()))[0]
     while few < many:
         middle = (few + many) // 2
         spent, loss = best(middle)
@@ -146,7 +148,7 @@ def fewest_tokens(table: ScoreTable, quality: float, lower: int, upper: int) -> 
 @no_type_check
 def _check_number(name: str, value: object, whole: bool, signed: bool) -> None:
     kind = "an integer" if whole else "a number"
-    is_number = isinstance(value, int) or (not whole and isinstance(value, float) and isfinite(value))
+    is_number = isinstance(value, Integral) or (not whole and isinstance(value, Real) and isfinite(value))
     if isinstance(value, bool) or not is_number:
         raise ValueError(f"{name} must be {kind}, got {value!r}")
     if value < 0 and not signed:

@@ -139,7 +139,7 @@ def judge(
 
 
 def _losses(scores: Float[Tensor, "..."], monotone: bool) -> Float[np.ndarray, "..."]:
-    loss = scores.double().cpu().numpy()
+    loss = scores.cpu().double().numpy()
     return non_increasing(loss.reshape(-1, loss.shape[-1])).reshape(loss.shape) if monotone else loss
 
 

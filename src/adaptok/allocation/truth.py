@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Generator, Tensor
 
 from adaptok.blocks.memory import Memory
 from adaptok.metrics import LPIPS, mse, psnr, ssim
@@ -105,13 +105,17 @@ def true_scores(truth: Truth, kept: Kept, block: int) -> Scores:
     return truth.score(block, memory)
 
 
-def few_lengths(lengths: Sequence[int], count: int) -> tuple[int, ...]:
-    """At most `count` of the lengths, first and last among them, denser where they are short."""
-    places = np.geomspace(1, len(lengths), count).round().astype(int) - 1
-    return tuple(lengths[i] for i in np.unique(places))
+def few_lengths(lengths: Sequence[int], count: int, generator: Generator) -> tuple[int, ...]:
+    """The first and the last length and so many drawn from those between that they are `count`, in order.
+
+    Drawn, because scores interpolated between the same few lengths have the same bends every time, which a scorer
+    would learn and an allocator fall for.
+    """
+    between = torch.randperm(max(len(lengths) - 2, 0), generator=generator)[: max(count - 2, 0)] + 1
+    return tuple(lengths[i] for i in sorted({0, *between.tolist(), len(lengths) - 1}))
 
 
 def interpolated(scores: Float[Tensor, "B few"], at: Sequence[int], lengths: Sequence[int]) -> Scores:
-    """Scores known at some lengths, at all of them."""
-    rows = [np.interp(lengths, at, row) for row in scores.double().cpu().numpy()]
+    """Scores known at some lengths, at all of them: on a line between two, against the logarithm of the length."""
+    rows = [np.interp(np.log(lengths), np.log(at), row) for row in scores.cpu().double().numpy()]
     return torch.from_numpy(np.stack(rows)).to(scores)

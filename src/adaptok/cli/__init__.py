@@ -19,6 +19,7 @@ from adaptok.cli.encode import encode
 from adaptok.cli.evaluate import evaluate
 from adaptok.cli.generate import generate
 from adaptok.cli.info import info
+from adaptok.cli.options import UsageError
 from adaptok.cli.predict import predict
 from adaptok.cli.reconstruct import reconstruct
 from adaptok.cli.tokenize import tokenize
@@ -68,7 +69,7 @@ def main() -> None:
         sys.exit(1)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"adaptok: {error}\n")
-        sys.exit(1)
+        sys.exit(2 if isinstance(error, UsageError) else 1)
     except KeyboardInterrupt:
         sys.stderr.write("adaptok: interrupted\n")
         sys.exit(130)

@@ -36,7 +36,7 @@ def generate(
 
     with progress_bar("generating") as progress:
         report = generate_files(
-            studio.director(),
+            studio.director("tiny-ar"),
             class_,
             num,
             out,

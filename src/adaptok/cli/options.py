@@ -20,6 +20,10 @@ Source = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
 Target = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TARGET")]
 
 
+class UsageError(ValueError):
+    """Options that contradict each other or cannot be read: exit code 2."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spend:
     """How many tokens to spend: at most one kind of budget; half of all tokens if none is given."""
@@ -45,6 +49,10 @@ class Spend:
 
         given = (self.tokens_per_block, self.tokens, self.bits_per_second, self.tokens_per_second, self.quality)
         average = default if all(value is None for value in given) else self.tokens_per_block
+        if sum(value is not None for value in given) > 1:
+            raise UsageError(
+                "at most one of --tokens-per-block, --tokens, --bits-per-second, --tokens-per-second, --quality"
+            )
         return Budget(
             per_block=average,
             total=self.tokens,
@@ -98,7 +106,7 @@ class Machine:
         torch.manual_seed(self.seed)
         if self.threads is not None:
             if self.threads < 1:
-                raise ValueError(f"threads must be at least 1, got {self.threads}")
+                raise UsageError(f"--threads must be at least 1, got {self.threads}")
             torch.set_num_threads(self.threads)
         return load(self.model, self.device)
 
@@ -108,7 +116,7 @@ class Studio:
     """A generator, its tokenizer, and where they run."""
 
     model: str | None = None
-    """Folder of the generator."""
+    """The generator: an embedded one's name or a folder; an embedded one if not given and there is one."""
     tokenizer: str = "tiny"
     """The tokenizer whose tokens it speaks: an embedded model's name, a folder, or a hub id."""
     device: str | None = None
@@ -118,15 +126,16 @@ class Studio:
     threads: int | None = None
     """CPU threads; PyTorch's default if not given."""
 
-    def director(self) -> "Director":
+    def director(self, default: str) -> "Director":
         """Load both models and check that they belong together."""
-        from adaptok.generation import Director, open_generator
+        from adaptok.bundle import on_device
+        from adaptok.generation import Director, embedded_generators, open_generator
 
-        if self.model is None:
+        if self.model is None and default not in embedded_generators():
             raise ValueError("which generator? --model FOLDER names one that adaptok train generator made")
-        generator = open_generator(self.model)
+        generator = open_generator(self.model or default)
         machine = Machine(model=self.tokenizer, device=self.device, seed=self.seed, threads=self.threads)
-        return Director(generator if self.device is None else generator.to(self.device), machine.codec())
+        return Director(generator if self.device is None else on_device(generator, self.device), machine.codec())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +150,7 @@ class Raw:
     def video(self) -> "RawVideo | None":
         """What is known of raw input."""
         from adaptok.stream.convert import RawVideo
+        from adaptok.stream.header import MAX_AREA, MAX_SIDE
 
         if self.raw is None:
             return None
@@ -148,9 +158,11 @@ class Raw:
             height, width = (int(part) for part in self.raw.lower().split("x"))
             fps = Fraction(self.fps)
         except (ValueError, ZeroDivisionError):
-            raise ValueError(f"--raw {self.raw} --fps {self.fps}: HEIGHTxWIDTH and a rate are expected") from None
+            raise UsageError(f"--raw {self.raw} --fps {self.fps}: HEIGHTxWIDTH and a rate are expected") from None
         if min(height, width) < 1 or fps <= 0:
-            raise ValueError(f"--raw {self.raw} --fps {self.fps}: sizes and rate must be positive")
+            raise UsageError(f"--raw {self.raw} --fps {self.fps}: sizes and rate must be positive")
+        if max(height, width) > MAX_SIDE or height * width > MAX_AREA:
+            raise UsageError(f"--raw {self.raw}: frames have at most {MAX_SIDE} rows or columns and {MAX_AREA} pixels")
         return RawVideo(height=height, width=width, fps=fps)
 
 

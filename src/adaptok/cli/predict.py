@@ -34,7 +34,7 @@ def predict(
     from adaptok.generation.produce import predict_file
 
     count = predict_file(
-        studio.director(),
+        studio.director("tiny-ar"),
         source,
         target,
         sampling,

@@ -24,7 +24,9 @@ def truncate(
     """
     from adaptok.stream.cut import truncate_file
 
-    before, after, damage = truncate_file(source, target, spend.budget, overwrite=force)
+    before, after, allowed, damage = truncate_file(source, target, spend.budget, overwrite=force)
     if damage is not None:
         tell(f"warning: {damage}")
     tell(f"{before} tokens cut to {after}")
+    if allowed is not None and after < min(allowed, before):
+        tell(f"note: {allowed} were allowed: no lengths add up to more of them")

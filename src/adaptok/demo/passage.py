@@ -17,6 +17,7 @@ from adaptok.allocation import Budget
 from adaptok.allocation.truth import BlockLoss
 from adaptok.metrics import psnr, ssim
 from adaptok.stream.codec import Codec, Tokens
+from adaptok.stream.compare import predicted_score
 from adaptok.video import to_video
 
 Images = UInt8[np.ndarray, "T H W 3"]
@@ -94,9 +95,7 @@ def _blocks(
     for block in tokens.blocks:
         part = slice(block.index * frames, block.index * frames + block.frames)
         a, b = to_video(decoded[part]), to_video(original[part])
-        predicted = None
-        if block.scores is not None:
-            predicted = float(block.scores[tokens.header.candidates.index(block.kept)])
+        predicted = predicted_score(block.scores, tokens.header.candidates, block.kept)
         with torch.inference_mode():
             true = None if true_loss is None else float(true_loss(a, b)[0])
         numbers.append(BlockNumbers(block.kept, float(psnr(a, b)[0, 0]), predicted, true))

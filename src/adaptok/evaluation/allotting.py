@@ -86,12 +86,11 @@ class Allotter:
         strategy = strategy_named("ipal" if point.method == ORACLE else point.method)
         scope = scope_named(self._settings.scope)
         budget = Budget(per_block=point.budget)
-        if self._bundle.scorer is None and point.method in SCORELESS:
+        if point.method in SCORELESS:
             table = unscored(self._motion, self._encoding.codes.shape[2])
             return allocate(table, budget, strategy, scope).kept.reshape(self._motion.shape)
-        in_context = self._settings.in_context and point.method not in SCORELESS
         by = self._judge(point.scoring)
-        return judge(by, budget, strategy, scope, in_context=in_context, motion=self._motion).kept
+        return judge(by, budget, strategy, scope, in_context=self._settings.in_context, motion=self._motion).kept
 
     def _judge(self, scoring: str | None) -> Judge:
         if scoring not in self._judges:

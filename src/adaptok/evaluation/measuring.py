@@ -59,7 +59,7 @@ class Meter:
             "lpips-vgg": lambda a, b: self._vgg.video(a, b),
         }
         pairs = zip(original, shown, strict=True)
-        values = [compare[metric](self._float(a), self._float(b))[0, 0].double().cpu() for a, b in pairs]
+        values = [compare[metric](self._float(a), self._float(b))[0, 0].cpu().double() for a, b in pairs]
         return torch.stack(values)
 
     @torch.inference_mode()

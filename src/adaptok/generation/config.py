@@ -9,9 +9,9 @@ from importlib import resources
 from pathlib import Path
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from adaptok.config import Strict
+from adaptok.config import Strict, checked, parsed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,21 +131,12 @@ _GENERATOR = TypeAdapter(GeneratorConfig)
 
 def generator_config(raw: object, source: str) -> GeneratorConfig:
     """Check plain nested data; `source` names it in errors."""
-    try:
-        return _GENERATOR.validate_python(raw)
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'top level'}: {item['msg']}" for item in error.errors()
-        )
-        raise ValueError(f"{source}: {wrong}") from None
+    return checked(GeneratorConfig, raw, source)
 
 
 def generator_config_from_yaml(text: str, source: str) -> GeneratorConfig:
     """Parse and check; `source` names the text in errors."""
-    try:
-        return generator_config(yaml.safe_load(text), source)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{source} is not valid YAML: {error}") from None
+    return generator_config(parsed(text, source), source)
 
 
 def generator_config_to_yaml(config: GeneratorConfig) -> str:

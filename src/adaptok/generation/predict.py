@@ -48,6 +48,10 @@ def predict(
     g = director.codec.geometry
     total = g.frames if total is None else total
     check_context(director, context, len(frames), total)
+    if sampling.blocks is not None:
+        raise ValueError(
+            f"a prediction is as long as its frames say ({total}): blocks {sampling.blocks} contradicts that"
+        )
     given = frames[:context]
     prompt = context_prompt(director, stretched(given, g.height, g.width), label, seed)
     sampling = replace(sampling, blocks=-(-total // g.block_frames))

@@ -65,8 +65,10 @@ def generate_files(
         write_video(folder / f"{name}.mp4", take.frames, rate, overwrite)
         _save(take.tokens, folder / name, overwrite)
         videos[take.sample] = take.frames
-        blocks += sum(len(stream.blocks) for stream in take.tokens)
-        tokens += sum(int(stream.kept.sum()) for stream in take.tokens)
+        shared = sampling.rules(director.config).overlap
+        new = [stream.kept[shared if window else 0 :] for window, stream in enumerate(take.tokens)]
+        blocks += sum(len(kept) for kept in new)
+        tokens += sum(int(kept.sum()) for kept in new)
         if progress is not None:
             progress(done, count)
     write_video(folder / "grid.mp4", grid([video for video in videos if video is not None]), rate, overwrite)

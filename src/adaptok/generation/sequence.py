@@ -45,6 +45,8 @@ def class_ids(config: GeneratorConfig, label: int | None) -> Ids:
 
 def class_number(config: GeneratorConfig, name: str) -> int:
     """A class by its name or its number."""
+    if not config.classes:
+        raise ValueError(f"generator {config.name!r} continues given frames and knows no classes, so not {name!r}")
     if name in config.classes:
         return config.classes.index(name)
     if name.isdecimal() and int(name) < len(config.classes):

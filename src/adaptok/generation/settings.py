@@ -44,8 +44,8 @@ class Sampling(Strict):
             raise ValueError(f"top_k must be at least 0, got {self.top_k}")
         if not 0 < self.top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p:g}")
-        if self.guidance < 0:
-            raise ValueError(f"guidance must be at least 0, got {self.guidance:g}")
+        if not 0 <= self.guidance < float("inf"):
+            raise ValueError(f"guidance must be at least 0 and finite, got {self.guidance:g}")
         if not 0 <= self.guidance_from <= (self.guidance_from if self.guidance_until is None else self.guidance_until):
             raise ValueError(f"guidance from token {self.guidance_from} until {self.guidance_until} is no interval")
         if self.tokens_per_block is not None and (self.min_tokens is not None or self.max_tokens is not None):

@@ -7,6 +7,7 @@ against what our models implement; whatever they do not is refused by name, neve
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ def load_official(folder_or_hub_id: str | Path) -> Bundle:
     config_path, weights_path = _find(folder)
     raw = read_json(config_path)
     weights = read_weights(weights_path)
-    bundle = build(_model_config(raw, weights, config_path))
+    config = _model_config(raw, weights, config_path)
+    # A hub's local copy is in a folder named by its revision.
+    bundle = build(replace(config, name=Path(folder_or_hub_id).name or config.name))
     _check_fixed_positions(bundle, weights, weights_path)
     learned = {name: value for name, value in weights.items() if name not in FIXED_POSITIONS}
     fill(bundle.modules, renamed(learned), source=str(weights_path))

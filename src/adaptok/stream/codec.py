@@ -38,6 +38,13 @@ class Tokens:
 
     header: StreamHeader
     blocks: tuple[TokenBlock, ...]
+    asked: int | None = None
+    """Tokens that the budget allowed; None where it was a quality, a live one, or is not known."""
+
+    @property
+    def shortfall(self) -> int:
+        """Tokens allowed but not spent, because no lengths add up to them."""
+        return 0 if self.asked is None else self.asked - int(self.kept.sum())
 
     @property
     def kept(self) -> Int[np.ndarray, " N"]:
@@ -142,6 +149,11 @@ class Codec:
                 f"the stream was written by model {header.model!r} ({header.fingerprint[:8]}), "
                 f"this is {self.bundle.config.name!r} ({self.fingerprint[:8]})"
             )
+        g, quantizer = self.geometry, self.bundle.config.tokenizer.quantizer
+        ours = (g.frames, g.blocks, g.tokens_per_block, quantizer.codebook_size, g.height, g.width)
+        theirs = (header.frames, header.blocks, header.tokens, header.codebook, header.height, header.width)
+        if theirs != ours:
+            raise StreamError(f"the stream's frames, blocks, tokens, codes and size are {theirs}, the model's {ours}")
         return DecoderSession(self.bundle, header)
 
     @no_type_check
@@ -171,11 +183,14 @@ class Codec:
         shown = (Frame(image, i) for i, image in enumerate(frames))
         blocks = tuple(encode_frames(self.bundle, shown, spending, self.pace(fps), stamped=False, batch=batch))
         height, width = frames.shape[1:3]
-        return Tokens(self.header(height, width, fps, frame_count=len(frames), budget=budget), blocks)
+        asked = spending.asked(len(blocks), self.geometry, self.pace(fps))
+        return Tokens(self.header(height, width, fps, frame_count=len(frames), budget=budget), blocks, asked)
 
     def decode(self, tokens: Tokens) -> Images:
         """Frames of the same number and size as were encoded."""
         session = self.decoder(tokens.header)
+        if not tokens.blocks:
+            raise StreamError("there are no blocks to decode")
         return np.concatenate([session.push(block) for block in tokens.blocks])
 
     @no_type_check

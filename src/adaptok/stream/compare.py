@@ -40,6 +40,8 @@ def compare_file(
     progress: Progress | None = None,
 ) -> list[BlockReport]:
     """Encode, decode and write the comparison video."""
+    if "-" in (source, target):
+        raise ValueError("a comparison is made of files: - is neither its source nor its target")
     reports: list[BlockReport] = []
     with open_video(source) as video:
         info = video.info
@@ -73,7 +75,7 @@ def compare_file(
                         block.index,
                         block.frames,
                         block.kept,
-                        _predicted(block.scores, header.candidates, block.kept),
+                        predicted_score(block.scores, header.candidates, block.kept),
                         psnr(truth, shown),
                     )
                 )
@@ -86,5 +88,6 @@ def psnr(a: np.ndarray, b: np.ndarray) -> float:
     return float("inf") if error == 0 else float(-10 * np.log10(error))
 
 
-def _predicted(scores: np.ndarray | None, candidates: tuple[int, ...], kept: int) -> float | None:
+def predicted_score(scores: np.ndarray | None, candidates: tuple[int, ...], kept: int) -> float | None:
+    """What the scorer said of the length a block has; None where it said nothing of that."""
     return float(scores[candidates.index(kept)]) if scores is not None and kept in candidates else None

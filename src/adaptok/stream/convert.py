@@ -4,9 +4,10 @@ In: paths, or `-` for raw RGB frames and streams on standard input and output. O
 all, and a short report. The command line calls these and adds nothing.
 """
 
+import math
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -45,6 +46,7 @@ class Report:
     seconds: float
     """Length of the video."""
     notes: tuple[str, ...]
+    """Whatever a user should know: tracks left out, damage, a budget that could not be met."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +85,34 @@ def encode_file(
         )
         coder = EntropyCoder(codec.bundle.tokenizer) if entropy else None
         blocks = encode_blocks(codec, frames, spending, info, source, progress, batch)
+        losses: list[float] = []
+        if spending.budget.quality is not None and codec.bundle.scorer is not None:
+            blocks = _watched(blocks, codec.bundle.scorer.lengths, losses)
         if not header.candidates:
             blocks = (replace(block, scores=None) for block in blocks)
         if source == "-":
             tally = write_stream(blocks, header, target, overwrite, coder)
         else:
             tally = _spooled(blocks, header, target, overwrite, coder)
-        return Report(tally.frames, tally.blocks, tally.tokens, float(tally.frames / info.fps), notes())
+        missed = _missed(spending, tally, spending.asked(tally.blocks, codec.geometry, codec.pace(info.fps)), losses)
+        return Report(tally.frames, tally.blocks, tally.tokens, float(tally.frames / info.fps), (*notes(), *missed))
+
+
+def _watched(blocks: Iterable[TokenBlock], lengths: tuple[int, ...], losses: list[float]) -> Iterator[TokenBlock]:
+    """The same blocks; what each is predicted to lose is noted on the way."""
+    for block in blocks:
+        if block.scores is not None and block.kept in lengths:
+            losses.append(float(block.scores[lengths.index(block.kept)]))
+        yield block
+
+
+def _missed(spending: Spending, tally: "Tally", asked: int | None, losses: Sequence[float]) -> Iterator[str]:
+    """How far a budget was missed, if at all."""
+    if asked is not None and tally.tokens < asked:
+        yield f"{tally.tokens} of {asked} tokens were spent: no lengths add up to more of them"
+    quality = spending.budget.quality
+    if quality is not None and losses and sum(losses) / len(losses) > quality + 1e-6:
+        yield f"the predicted loss is {sum(losses) / len(losses):.4f}: no lengths bring it down to {quality:g}"
 
 
 def encode_blocks(
@@ -240,7 +263,7 @@ def _spooled(
             for block in blocks:
                 writer.write(block)
                 for pts in block.timestamps or ():
-                    regular = regular and pts * header.time_base == number / header.fps
+                    regular = regular and on_the_beat(pts, number, header)
                     number += 1
                 tally = tally.plus(block)
         scratch.seek(0)
@@ -249,6 +272,12 @@ def _spooled(
         stripped = (replace(b, timestamps=None) if regular else b for b in kept)
         write_stream(stripped, final, target, overwrite, coder)
         return tally
+
+
+def on_the_beat(pts: int, number: int, header: StreamHeader) -> bool:
+    """Whether a timestamp is the frame's regular time, as far as the file's clock can tell it."""
+    ticks = number / header.fps / header.time_base
+    return pts in (math.floor(ticks), math.floor(ticks + Fraction(1, 2)))
 
 
 @contextmanager

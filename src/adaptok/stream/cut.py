@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Int
 
 from adaptok.allocation import Budget, InfeasibleTotal, Pace, ScoreTable, solve
+from adaptok.allocation.budget import fewest_tokens
 from adaptok.stream.block import TokenBlock
 from adaptok.stream.codec import describe
 from adaptok.stream.convert import open_stream, write_stream
@@ -21,7 +22,7 @@ from adaptok.stream.header import StreamHeader
 
 def truncate(blocks: Iterable[TokenBlock], header: StreamHeader, budget: Budget) -> Iterator[TokenBlock]:
     """The blocks of a stream, cut clip by clip to the budget."""
-    pace = Pace(fps=float(header.fps), frames_per_block=header.frames_per_block, bits_per_token=header.code_bits)
+    pace = pace_of(header)
     clips = (
         [list(blocks)]
         if budget.total is not None
@@ -32,27 +33,37 @@ def truncate(blocks: Iterable[TokenBlock], header: StreamHeader, budget: Budget)
             yield replace(block, codes=block.codes[:kept])
 
 
+def pace_of(header: StreamHeader) -> Pace:
+    """How the blocks of a stream relate to time and bits."""
+    return Pace(fps=float(header.fps), frames_per_block=header.frames_per_block, bits_per_token=header.code_bits)
+
+
 def truncate_file(
     source: str, target: str, budget_for: Callable[[float], Budget], *, overwrite: bool = False
-) -> tuple[int, int, str | None]:
-    """Cut a stream (or `-`) into another; tokens before and after, and what was lost to damage.
+) -> tuple[int, int, int | None, str | None]:
+    """Cut a stream (or `-`) into another; tokens before, after and allowed, and what was lost to damage.
 
     `budget_for` makes the budget, given half of the tokens a block can have as the default average.
     """
     with open_stream(source) as reader:
         header = reader.header
         budget = budget_for(header.tokens / 2)
-        before = 0
+        before, clips = 0, dict[int, int]()
 
         def counted() -> Iterator[TokenBlock]:
             nonlocal before
             for block in reader:
                 before += block.kept
+                clips[block.index // header.blocks] = clips.get(block.index // header.blocks, 0) + 1
                 yield block
 
         shorter = truncate(counted(), header, budget)
         after = write_stream(shorter, replace(header, budget=describe(budget)), target, overwrite).tokens
-        return before, after, reader.damage
+        pace = pace_of(header)
+        allowed = budget.total
+        if allowed is None and budget.quality is None:
+            allowed = sum(budget.tokens_for(blocks, pace) for blocks in clips.values())
+        return before, after, allowed, reader.damage
 
 
 def _lengths(clip: list[TokenBlock], header: StreamHeader, budget: Budget, pace: Pace) -> Int[np.ndarray, " R"]:
@@ -80,7 +91,7 @@ def _by_scores(
     low, high = budget.bounds(lengths)
     upper = np.minimum(have[rows], high)
     if budget.quality is not None:
-        total = budget.resolve(table, pace).tokens
+        total = fewest_tokens(table, budget.quality, low, upper)
     else:
         total = budget.tokens_for(len(have), pace) - int(have.sum() - have[rows].sum())
     if total < low * len(rows):

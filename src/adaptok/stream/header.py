@@ -21,6 +21,8 @@ _PREFIX = struct.Struct("<8sBBH")
 _GEOMETRY = struct.Struct("<HHHIHHIIIIIIQBH")
 _CHECK = struct.Struct("<I")
 _MAX_CANDIDATES = 4096
+MAX_SIDE, MAX_AREA = 0xFFFF, 1 << 27
+"""Of source frames: more than any screen or sensor has, little enough that a block of them can be held."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,12 +67,12 @@ class StreamHeader:
             ("codebook size", self.codebook, 2, 1 << MAX_CODE_BITS),
             ("height", self.height, 1, 0xFFFF),
             ("width", self.width, 1, 0xFFFF),
-            ("source height", self.source_height, 1, 0xFFFFFFFF),
-            ("source width", self.source_width, 1, 0xFFFFFFFF),
-            ("frame rate numerator", self.fps.numerator, 1, 0xFFFFFFFF),
-            ("frame rate denominator", self.fps.denominator, 1, 0xFFFFFFFF),
-            ("time base numerator", self.time_base.numerator, 1, 0xFFFFFFFF),
-            ("time base denominator", self.time_base.denominator, 1, 0xFFFFFFFF),
+            ("source height", self.source_height, 1, MAX_SIDE),
+            ("source width", self.source_width, 1, MAX_SIDE),
+            ("frame rate numerator", self.fps.numerator, 1, 0x7FFFFFFF),
+            ("frame rate denominator", self.fps.denominator, 1, 0x7FFFFFFF),
+            ("time base numerator", self.time_base.numerator, 1, 0x7FFFFFFF),
+            ("time base denominator", self.time_base.denominator, 1, 0x7FFFFFFF),
             ("frame count", 1 if self.frame_count is None else self.frame_count, 1, (1 << 63) - 1),
             ("number of candidate lengths", len(self.candidates), 0, _MAX_CANDIDATES),
             ("model name in bytes", len(self.model.encode()), 0, 255),
@@ -79,6 +81,10 @@ class StreamHeader:
         ):
             if not low <= value <= high:
                 raise StreamError(f"{name} is {value}, outside {low}..{high}")
+        if self.source_height * self.source_width > MAX_AREA:
+            raise StreamError(
+                f"source frames of {self.source_height}×{self.source_width} have more than {MAX_AREA} pixels"
+            )
         if self.frames % self.blocks:
             raise StreamError(f"{self.frames} frames do not divide into {self.blocks} blocks")
         if self.score_bytes not in ((2, 4) if self.candidates else (0,)):

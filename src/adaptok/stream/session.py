@@ -67,6 +67,7 @@ class EncoderSession:
         self._spending = spending
         self._pace = pace
         self._live: Live | None = spending.live(bundle.scorer, pace)
+        self._size: tuple[int, int] | None = None
         self._state = _State(emitted=first_block, live=None if self._live is None else self._live.start())
 
     def fork(self) -> "EncoderSession":
@@ -81,6 +82,11 @@ class EncoderSession:
         check_frames(frames)
         if self._state.finished:
             raise StreamError("this session is finished; start a new one")
+        if self._size is None:
+            self._size = frames.shape[1:3]
+        if frames.shape[1:3] != self._size:
+            sizes = [f"{height}×{width}" for height, width in (frames.shape[1:3], self._size)]
+            raise VideoError(f"frames of {sizes[0]} came after frames of {sizes[1]}; a stream has one size")
         if timestamps is not None and len(timestamps) != len(frames):
             raise StreamError(f"{len(frames)} frames came with {len(timestamps)} timestamps")
         out: list[TokenBlock] = []
@@ -154,7 +160,7 @@ class EncoderSession:
         assert state.live is not None
         (waiting,) = state.waiting
         assert waiting.encoding is not None
-        scores = scorer.score_block(waiting.encoding, state.scorer_memory)[0].double().cpu().numpy()
+        scores = scorer.score_block(waiting.encoding, state.scorer_memory)[0].cpu().double().numpy()
         kept, live = self._live.step(scores, state.live)
         memory = None
         if state.blocks % self._geometry.blocks:
@@ -179,7 +185,7 @@ class EncoderSession:
         scorer = self._bundle.scorer
         rows: list[Any] = [None] * len(clip)
         if scorer is not None:
-            rows = list(scorer.score_once(_joined(clip))[0].double().cpu().numpy())
+            rows = list(scorer.score_once(_joined(clip))[0].cpu().double().numpy())
         scored = [replace(w, encoding=None, scores=row) for w, row in zip(clip, rows, strict=True)]
         self._state = replace(self._state, waiting=(*done, *scored))
 

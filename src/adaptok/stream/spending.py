@@ -53,9 +53,22 @@ class Spending:
             raise ValueError("a total is for a whole video: use scope 'video', or a budget per block or per second")
 
     def check(self, scorer: Scorer | None) -> None:
-        """Refuse a strategy that needs scores where the model has no scorer."""
+        """Refuse what needs scores where the model has no scorer."""
+        if scorer is None and self.scope == "live":
+            raise ValueError("this model has no scorer; live streams need one (use scope 'clip' and strategy 'fixed')")
         if scorer is None and self.strategy not in SCORELESS:
             raise ValueError(f"this model has no scorer; strategy {self.strategy!r} needs one (use 'fixed')")
+        if self.budget.quality is not None and self.strategy in SCORELESS:
+            raise ValueError(f"strategy {self.strategy!r} reads no scores and cannot meet a quality")
+
+    def asked(self, blocks: int, geometry: Geometry, pace: Pace) -> int | None:
+        """Tokens that a video of so many blocks may spend; None for a quality, and for a live budget."""
+        if self.budget.quality is not None or self.scope == "live":
+            return None
+        if self.scope == "video":
+            return self.budget.tokens_for(blocks, pace)
+        clips, rest = divmod(blocks, geometry.blocks)
+        return clips * self.budget.tokens_for(geometry.blocks, pace) + self.budget.tokens_for(rest, pace)
 
     def live(self, scorer: Scorer | None, pace: Pace) -> Live | None:
         """The running budget of a live stream."""
@@ -68,15 +81,17 @@ class Spending:
     ) -> tuple[Int[np.ndarray, "B K"], Float[np.ndarray, "B K S"] | None]:
         """Tokens of each block of clips that have a budget each, and the scores they rest on."""
         strategy = strategy_named(self.strategy)
-        if scorer is None:
+        if self.strategy in SCORELESS:
             table = unscored(motion, encoding.codes.shape[2])
-            return allocate(table, self.budget, strategy, pace=pace).kept.reshape(motion.shape), None
+            kept = allocate(table, self.budget, strategy, pace=pace).kept.reshape(motion.shape)
+            return kept, None if scorer is None else scorer.score_once(encoding).cpu().double().numpy()
+        assert scorer is not None  # see `check`
         judged: Judged = judge(
             Prediction(scorer, encoding),
             self.budget,
             strategy=strategy,
             pace=pace,
-            in_context=self.in_context and self.strategy not in SCORELESS,
+            in_context=self.in_context,
             monotone=self.monotone,
             motion=motion,
         )
@@ -91,7 +106,7 @@ class Spending:
         geometry: Geometry,
     ) -> Int[np.ndarray, " R"]:
         """Tokens of each block of a whole video from scores that were made in one pass per clip."""
-        if scores is None or scorer is None:
+        if scores is None or scorer is None or self.strategy in SCORELESS:
             table = unscored(motion[None], geometry.tokens_per_block)
         else:
             table = ScoreTable.of_clips(scores[None], np.asarray(scorer.lengths), motion[None])

@@ -78,7 +78,7 @@ class Tokenizer(nn.Module):
         return self._encode(video, memory)
 
     def _encode(self, video: Video, memory: Memory | None) -> tuple[Encoding, Memory]:
-        latents, memory = self.encoder(video, memory)
+        latents, memory = self.encoder(video.to(self.quantizer.codebook.dtype), memory)
         codes = self.quantizer.nearest(latents)
         return Encoding(latents, codes, self.quantizer.embed(self.quantizer.lookup(codes))), memory
 
@@ -98,7 +98,7 @@ class Tokenizer(nn.Module):
         return self._decode(codes, self._lengths(codes, kept), memory)
 
     def _decode(self, codes: CodeBlocks, kept: Kept, memory: Memory | None) -> tuple[Video, Memory]:
-        return self.decoder(self.quantizer.embed(self.quantizer.lookup(codes)), kept, memory)
+        return self.decoder(self.quantizer.embed(self.quantizer.lookup(codes.long())), kept, memory)
 
     @no_type_check
     def _lengths(self, codes: CodeBlocks, kept: Kept | None) -> Kept:

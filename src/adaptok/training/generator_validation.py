@@ -38,7 +38,7 @@ def validate_generator(
     for batch in batches:
         targets = batch.targets.to(device)
         logits = generator(batch.inputs.to(device)).transpose(1, 2)
-        loss = F.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="none").double().cpu()
+        loss = F.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="none").cpu().double()
         total += torch.stack([loss.sum(), torch.tensor(float(batch.tokens))])
         closing = batch.targets == generator.config.end
         ends += torch.stack([loss[closing].sum(), closing.sum().double()])

@@ -62,8 +62,11 @@ def _from_manifest(source: Path, split: str) -> list[Entry]:
     rows = _parquet_rows(source) if source.suffix == ".parquet" else _csv_rows(source)
     if rows and "file" not in rows[0]:
         raise ValueError(f"{source} has no column 'file'; it has {', '.join(rows[0])}")
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row["file"], str) or not row["file"]:
+            raise ValueError(f"{source}: row {number} names no file: {row['file']!r}")
     return [
-        Entry(source.parent / row["file"], str(row["file"]), str(row.get("label") or ""))
+        Entry(source.parent / row["file"], row["file"], str(row.get("label") or ""))
         for row in rows
         if row.get("split", split) == split
     ]

@@ -16,13 +16,17 @@ from adaptok.training.sharding import Sharding
 
 def make_fabric(run: RunConfig) -> Fabric:
     """Start the processes of a run; under torchrun or Slurm they are there already and are joined."""
-    fabric = Fabric(
-        accelerator=run.accelerator,
-        devices=run.devices,
-        num_nodes=run.nodes,
-        strategy=Sharding(run.devices * run.nodes) if run.strategy == "fsdp" else run.strategy,
-        precision=run.precision,
-    )
+    try:
+        fabric = Fabric(
+            accelerator=run.accelerator,
+            devices=run.devices,
+            num_nodes=run.nodes,
+            strategy=Sharding(run.devices * run.nodes) if run.strategy == "fsdp" else run.strategy,
+            precision=run.precision,
+        )
+    except RuntimeError as error:  # Lightning's own errors are such, too
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"run.accelerator {run.accelerator!r} with {run.devices} devices: {reason}") from None
     fabric.launch()
     return fabric
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from adaptok.config import model_config_to_yaml, preset
+from adaptok.config import checked, model_config_to_yaml, parsed, preset
 from adaptok.generation.config import generator_preset
 
 T = TypeVar("T")
@@ -34,13 +34,7 @@ def load_recipe(kind: type[T], source: str | Path, overrides: Sequence[str] = ()
         raw["model"] = yaml.safe_load(model_config_to_yaml(preset(raw["model"])))
     if isinstance(raw.get("transformer"), str):
         raw["transformer"] = asdict(generator_preset(raw["transformer"]).transformer)
-    try:
-        return TypeAdapter(kind).validate_python(raw)
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in item['loc']) or 'recipe'}: {item['msg']}" for item in error.errors()
-        )
-        raise ValueError(f"{source}: {wrong}") from None
+    return checked(kind, raw, str(source))
 
 
 def recipe_yaml(settings: object) -> str:
@@ -57,10 +51,7 @@ def _read(source: str | Path) -> dict[str, Any]:
         text = (resources.files("adaptok") / "recipes" / f"{source}.yaml").read_text(encoding="utf-8")
     else:
         raise ValueError(f"{source} is neither a file nor a recipe; there are {', '.join(recipe_names())}")
-    try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{source} is not valid YAML: {_one_line(error)}") from None
+    raw = parsed(text, str(source))
     if not isinstance(raw, dict):
         raise ValueError(f"{source} is not a recipe: it holds {type(raw).__name__}, not named fields")
     return raw
@@ -78,11 +69,4 @@ def _override(raw: dict[str, Any], override: str) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"override {override!r}: {parent} is a single value and has no fields")
         place = inner
-    try:
-        place[last] = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"override {override!r} is not valid YAML: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    place[last] = parsed(text, f"override {override!r}")

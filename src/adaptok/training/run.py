@@ -98,4 +98,7 @@ def open_data(data: DataConfig, console: Console, begin: float = 0.0) -> tuple[F
 
 def _open_tokens(data: TokenDataConfig, _console: Console, _begin: float) -> tuple[TokenCorpus, TokenCorpus]:
     """Both splits of a token corpus, which is read at once: there is no work to show or to share."""
-    return open_corpus(data.corpus, data.train_split), open_corpus(data.corpus, data.val_split)
+    train, val = open_corpus(data.corpus, data.train_split), open_corpus(data.corpus, data.val_split)
+    if both := set(train.names) & set(val.names):
+        log.warning("%d videos of %s are trained on and validated on: it has no splits", len(both), data.corpus)
+    return train, val

@@ -103,8 +103,6 @@ class ScorerRecipe:
         self.scorer = Scorer(settings.scorer, self.config.tokenizer)
         self.loss = block_loss(settings.metric)
         self.lesson_loss = self.loss if settings.score_frames is None else at_frames(self.loss, settings.score_frames)
-        few = settings.true_lengths
-        self.true_lengths = self.scorer.lengths if few is None else few_lengths(self.scorer.lengths, few)
         save_memory(self.scorer, fabric, self.run)
         self.learner = Learner(fabric, ScorerObjective(self.scorer), settings.optimizer, self.steps, self.run)
         self.average = Average(self.scorer, self.run.ema)
@@ -146,7 +144,8 @@ class ScorerRecipe:
         """True scores of all blocks of a batch, after random lengths."""
         video = batch.video(self.fabric.device)
         kept = self._lengths(len(video), generator(self.run.seed, number, Purpose.SHARED))
-        encoding, scores = self._truth(video, kept, range(self.geometry.blocks))
+        rng = generator(self.run.seed, number, Purpose.OWN, self.fabric.global_rank)
+        encoding, scores = self._truth(video, kept, range(self.geometry.blocks), rng)
         return Lesson(batch, encoding, kept, scores)
 
     def _calibrate(self) -> None:
@@ -155,7 +154,8 @@ class ScorerRecipe:
         video = some_clips(self.clips, self.settings.calibration_clips, self.geometry.frames).video(self.fabric.device)
         blocks = range(self.geometry.blocks)
         scores = [
-            self._truth(part, self._lengths(len(part), rng), blocks)[1] for part in video.split(self.settings.batch)
+            self._truth(part, self._lengths(len(part), rng), blocks, rng)[1]
+            for part in video.split(self.settings.batch)
         ]
         self.standard.measure(torch.cat(scores))
 
@@ -165,11 +165,14 @@ class ScorerRecipe:
         return kept.to(self.fabric.device)
 
     @torch.no_grad()
-    def _truth(self, video: Video, kept: Kept, blocks: Iterable[int]) -> tuple[Encoding, Float[Tensor, "B N S"]]:
+    def _truth(
+        self, video: Video, kept: Kept, blocks: Iterable[int], rng: torch.Generator
+    ) -> tuple[Encoding, Float[Tensor, "B N S"]]:
         """What the tokenizer makes of clips, and the true scores of some blocks."""
-        encoding = self.tokenizer.encode(video)
-        truth = Truth(self.tokenizer, encoding, video, self.true_lengths, self.lesson_loss)
-        found = [interpolated(true_scores(truth, kept, k), self.true_lengths, self.scorer.lengths) for k in blocks]
+        encoding, lengths = self.tokenizer.encode(video), self.scorer.lengths
+        at = lengths if self.settings.true_lengths is None else few_lengths(lengths, self.settings.true_lengths, rng)
+        truth = Truth(self.tokenizer, encoding, video, at, self.lesson_loss)
+        found = [interpolated(true_scores(truth, kept, k), at, lengths) for k in blocks]
         return encoding, torch.stack(found, dim=1)
 
     def learn(self, batch: Batch, step: int) -> dict[str, float]:
@@ -183,7 +186,7 @@ class ScorerRecipe:
                 encoding, kept, scores = lesson.encoding, lesson.kept, lesson.scores[:, block]
             else:
                 kept = self._lengths(len(part.names), shared)
-                encoding, truth = self._truth(part.video(self.fabric.device), kept, [block])
+                encoding, truth = self._truth(part.video(self.fabric.device), kept, [block], shared)
                 scores = truth[:, 0]
             with self.fabric.no_backward_sync(self.learner.forward, enabled=number < len(parts) - 1):
                 loss, _ = self.learner.forward(self.standard(scores), Sealed(encoding), kept, block)

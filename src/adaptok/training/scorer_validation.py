@@ -45,7 +45,8 @@ def validate_scorer(bundle: Bundle, video: Video, kept: Kept, loss: BlockLoss) -
         "regret": real["ipal"] - real["oracle"],
         "gap_closed": (real["fixed"] - real["ipal"]) / gap if gap else 1.0,
     }
-    return Validation(values, quality=values["spearman"])
+    # What counts in use is the loss that its choices lead to; it may rise while ranks still improve.
+    return Validation(values, quality=-real["ipal"])
 
 
 def rank_correlation(a: Float[Tensor, " N"], b: Float[Tensor, " N"]) -> float:

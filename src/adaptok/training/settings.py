@@ -222,6 +222,10 @@ class TokenizerTraining(Strict):
         if self.start.aligned:
             need(self.model.tokenizer.learned_slots, "start.aligned needs model.tokenizer.learned_slots: true")
             need(self.initial is None, "start.aligned and initial contradict each other: both set the first weights")
+        grows = len({stage.blocks for stage in self.stages}) > 1
+        need(
+            self.initial is None or not grows, "stages: clips cannot grow from initial, whose later blocks are trained"
+        )
         if self.learn:
             need(self.initial is not None, "learn needs initial: a folder with the weights that stay as they are")
             moved = max(self.codebook.follow, self.codebook.kmeans_clips, self.codebook.revive_every)
@@ -248,7 +252,7 @@ class ScorerTraining(Strict):
     """Batches whose true scores are found once, before the first step, and learnt from again and again; 0 finds new
     ones at every step, which costs a decoding and a judgement for every length."""
     true_lengths: int | None = None
-    """How many lengths true scores are found at, denser where blocks are short; those between are interpolated. All
+    """How many lengths true scores are found at, drawn anew for every batch; those between are interpolated. All
     candidate lengths where null. Scores change slowly with length: few lengths of many clips teach more."""
     score_frames: int | None = None
     """Frames of a block that its true score looks at; all where null. Validation looks at all."""

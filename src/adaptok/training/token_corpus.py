@@ -117,10 +117,13 @@ class TokenCorpus:
         if len(wrong):
             i = int(wrong[0])
             raise ValueError(f"{source}: {self.names[i]} has {found[i]} codes, its blocks say {totals[i]}")
-        for what, values, high in (("lengths", self.lengths, facts.tokens_per_block + 1), ("codes", self._codes, None)):
-            top = facts.codebook_size if high is None else high
-            if values.min() < (high is not None) or values.max() >= top:
-                raise ValueError(f"{source}: {what} are outside 0..{top - 1}: {values.min()} to {values.max()}")
+        for what, values, low, high in (
+            ("lengths", self.lengths, 1, facts.tokens_per_block),
+            ("codes", self._codes, 0, facts.codebook_size - 1),
+            ("context codes", self.context, 0, facts.codebook_size - 1),
+        ):
+            if values.size and not low <= values.min() <= values.max() <= high:
+                raise ValueError(f"{source}: {what} are outside {low}..{high}: {values.min()} to {values.max()}")
         self._starts = np.concatenate([[0], np.cumsum(totals)])
 
     def __len__(self) -> int:

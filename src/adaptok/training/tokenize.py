@@ -124,7 +124,10 @@ class _Worker:
 
     def __init__(self, codec: Codec, config: TokenizeConfig) -> None:
         self.codec, self.config, self.geometry = codec, config, codec.geometry
-        average = config.tokens_per_block or codec.geometry.tokens_per_block / 2
+        m = codec.geometry.tokens_per_block
+        average = m / 2 if config.tokens_per_block is None else config.tokens_per_block
+        if not 1 <= average <= m:
+            raise ValueError(f"tokens_per_block must lie in 1..{m}, got {average:g}")
         self.budget = Budget(per_block=average, min_per_block=config.min_per_block, max_per_block=config.max_per_block)
         self.context_blocks = -(-config.context // self.geometry.block_frames)
 
@@ -212,9 +215,10 @@ class _Worker:
         """Tokens of every block, all clips sharing the budget, and the scores they rest on."""
         count, blocks, m = encoding.codes.shape
         strategy, scorer = strategy_named(self.config.strategy), self.codec.bundle.scorer
-        if scorer is None:
+        if scorer is None or self.config.strategy == "fixed":
             table = unscored(np.zeros((count, blocks)), m)
-            kept = allocate(table, self.budget, strategy_named("fixed"), scope=share_batch).kept
-            return kept.reshape(count, blocks), np.zeros((count, 0))
+            kept = allocate(table, self.budget, strategy_named("fixed"), scope=share_batch).kept.reshape(count, blocks)
+            scores = np.zeros((count, 0)) if scorer is None else scorer.score_once(encoding).flatten(1).cpu().numpy()
+            return kept, scores
         judged = judge(Prediction(scorer, encoding), self.budget, strategy=strategy, scope=share_batch)
         return judged.kept, judged.table.loss.reshape(count, -1)

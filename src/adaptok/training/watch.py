@@ -7,6 +7,7 @@ after its checkpoint first, so that every step is there once.
 import json
 import logging
 import struct
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +46,7 @@ class Watch:
 
     def begin(self, first: int, steps: int) -> None:
         """Open the files and forget what came after step `first`."""
+        self._since = time.perf_counter()
         if not self.active:
             return
         path = self.folder / METRICS
@@ -62,8 +64,9 @@ class Watch:
         """Note a training step; written every `log_every` steps."""
         self._clips += clips
         if self.due(done):
-            speed = self._clips / max(seconds - self._since, 1e-9) if self._since else 0.0
-            self._clips, self._since = 0, seconds
+            now = time.perf_counter()
+            speed = self._clips / max(now - self._since, 1e-9)
+            self._clips, self._since = 0, now
             self._write("train", done, {**values, "clips_per_second": speed}, seconds)
             self._bar.update(self._task, speed=f"loss {values['loss']:.4f}  {speed:.1f} clips/s")
         self._bar.update(self._task, completed=done)
@@ -71,8 +74,6 @@ class Watch:
     def validation(self, done: int, values: Mapping[str, float], picture: bytes | None, seconds: float) -> None:
         """Note a validation and keep its picture."""
         self._write("val", done, values, seconds)
-        # Time spent on validation says nothing about the speed of training.
-        self._clips, self._since = 0, 0.0
         if self.active and picture is not None:
             folder = self.folder / "pictures"
             folder.mkdir(exist_ok=True)
@@ -84,6 +85,8 @@ class Watch:
         log.info("step %d: %s", done, shown)
         if not self._bar.disable:
             self._bar.console.print(f"step {done}: {shown}", markup=False, highlight=False)
+        # Time spent on validation says nothing about the speed of training.
+        self._clips, self._since = 0, time.perf_counter()
 
     def _write(self, kind: str, done: int, values: Mapping[str, float], seconds: float) -> None:
         if self._file is None:
