@@ -27,9 +27,10 @@ from adaptok.evaluation import Settings, evaluate
 from adaptok.stream.codec import Codec
 from adaptok.tokenizer.tail_drop import sample_kept
 from adaptok.training.clips import validation_batch
-from adaptok.training.frames import open_store
+from adaptok.training.frames import decode, open_store
 from adaptok.training.listing import list_videos
 from adaptok.training.scorer_validation import validate_scorer
+from adaptok.video import centre_cropped, to_video
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 
@@ -78,6 +79,21 @@ def scoring(codec: Codec, data: Path, clips: int) -> dict[str, float]:
         name: round(value, 5)
         for name, value in validate_scorer(codec.bundle, video, kept, block_loss("perceptual")).values.items()
     }
+
+
+@torch.inference_mode()
+def codes_used(codec: Codec, data: Path) -> dict[str, float]:
+    """Share of the codebook that all clips of the held-out videos use: one clip of each cannot show it."""
+    g, tokenizer = codec.geometry, codec.bundle.tokenizer
+    counts = torch.zeros(tokenizer.config.quantizer.codebook_size, dtype=torch.long)
+    clips = 0
+    for entry in list_videos(data, "val"):
+        images = centre_cropped(decode(entry, max(g.height, g.width)), g.height, g.width)
+        for first in range(0, len(images) - g.frames + 1, g.frames):
+            codes = tokenizer.encode(to_video(images[first : first + g.frames])).codes
+            counts += torch.bincount(codes.flatten(), minlength=len(counts))
+            clips += 1
+    return {"clips": clips, "share": round(float((counts > 0).double().mean()), 4)}
 
 
 def seconds(work: Callable[[], object], repeats: int = 5) -> float:
@@ -146,6 +162,7 @@ def main() -> None:
         "fingerprint": codec.fingerprint,
         "parameters": {name: sum(p.numel() for p in part.parameters()) for name, part in codec.bundle.modules.items()},
         "seconds": speed(codec, options.model),
+        "codes_used_all_windows": codes_used(codec, options.data),
         "scorer": scoring(codec, options.data, 43),
         "quality": quality(codec, options.data, options.windows),
     }

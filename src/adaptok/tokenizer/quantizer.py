@@ -77,7 +77,7 @@ class Quantizer(nn.Module):
         z = self.direction(latents)
         entries = self.entries()
         with torch.no_grad():
-            codes = sample_rows(z @ entries.T / self.config.temperature, generator)
+            codes = sample_rows((z / self.config.temperature) @ entries.T, generator)
         chosen = F.embedding(codes, entries)
         codebook = (chosen - z.detach()).square().mean(dim=-1)
         commitment = (z - chosen.detach()).square().mean(dim=-1)
