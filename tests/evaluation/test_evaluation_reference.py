@@ -41,7 +41,8 @@ def test_what_comes_back_is_the_clip(name: str) -> None:
 
 def test_the_same_clip_gives_the_same_bytes() -> None:
     images = pattern(12, 32, 32, 2)
-    assert encode(coder("h264"), images, FPS, 30.0).packets == encode(coder("h264"), images, FPS, 30.0).packets
+    first = encode(coder("h264"), images, FPS, 30.0).packets
+    assert all(encode(coder("h264"), images, FPS, 30.0).packets == first for _ in range(20))
 
 
 def test_odd_sizes() -> None:

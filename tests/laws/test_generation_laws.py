@@ -59,6 +59,15 @@ def test_cached_is_uncached_whatever_the_batch(
     assert generated(CLASSES, prompts, sampling, batch) == expected(CLASSES, prompts, sampling)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_a_long_prompt_may_follow_short_samples(batch: int) -> None:
+    """Once the cache has dropped what nobody needs, a prompt that is let in can be longer than what is left."""
+    for seed in range(12):
+        prompts = [random_prompt(CLASSES.config, seed + i, n) for i, n in enumerate((0, 0, 2, 0, 2))]
+        sampling = Sampling(temperature=0.5, top_p=0.6, blocks=7, max_tokens=3)
+        assert generated(CLASSES, prompts, sampling, batch) == expected(CLASSES, prompts, sampling)
+
+
 @settings(max_examples=8, deadline=None)
 @given(batch=st.integers(1, 4), seed=st.integers(0, 99), given=st.lists(st.integers(0, 2), min_size=1, max_size=4))
 def test_the_same_for_given_frames(batch: int, seed: int, given: list[int]) -> None:

@@ -58,7 +58,7 @@ class Cache:
     def filler(self, rows: list[int], length: int) -> "Filler":
         """How the first `length` ids of new contents of some rows are read and remembered."""
         if length > self.column:
-            raise ValueError(f"{length} ids do not fit before column {self.column}")
+            self._make_room(length - self.column)
         for row in rows:
             self.offsets[row] = self.column - length
             self._bias[row] = 0
@@ -74,6 +74,18 @@ class Cache:
             tensor[target, :, live] = tensor[source, :, live]
         self._bias[target] = self._bias[source]
         self.offsets[target] = self.offsets[source]
+
+    def _make_room(self, more: int) -> None:
+        """Move everything to later columns: a row that is let in may be longer than what the others have by now."""
+        if self.column + more > self.columns:
+            raise ValueError(f"{self.column + more} ids do not fit into {self.columns} columns")
+        live, moved = slice(0, self.column), slice(more, self.column + more)
+        for tensor in (*self._keys, *self._values):
+            tensor[: self.count, :, moved] = tensor[: self.count, :, live].clone()
+        self._bias[:, more:] = self._bias[:, : self.columns - more].clone()
+        self._bias[:, :more] = -torch.inf
+        self.offsets = [offset + more for offset in self.offsets]
+        self.column += more
 
     def _shift(self) -> None:
         """Forget columns that no row needs any more, so that there is room again."""
