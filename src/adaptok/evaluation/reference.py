@@ -37,7 +37,7 @@ class Coder:
 
 
 CODERS: dict[str, tuple[Coder, ...]] = {
-    # Plain code: the assembly reads beyond small frames on some processors, and the same clip gives other bytes each time.
+    # Plain code: with assembly, which may read beyond small frames, the same clip gives other bytes each time.
     "h264": (
         Coder(
             "libx264",
