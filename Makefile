@@ -29,7 +29,7 @@ test: setup  ## Run the tests
 	$(BIN)/python -m pytest -m 'not slow'
 
 test-all: setup  ## Run the slow tests too
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -o faulthandler_timeout=3600
 
 lint: setup  ## Check format, style and types
 	$(BIN)/ruff format --check .
