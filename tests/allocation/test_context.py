@@ -11,7 +11,15 @@ from safetensors.torch import load_file
 from adaptok.allocation import SCOPES, Budget, strategy_named
 from adaptok.allocation.context import Prediction, judge
 from adaptok.allocation.oracle import oracle
-from adaptok.allocation.truth import Truth, at_frames, block_loss, few_lengths, interpolated, true_scores
+from adaptok.allocation.truth import (
+    Truth,
+    all_true_scores,
+    at_frames,
+    block_loss,
+    few_lengths,
+    interpolated,
+    true_scores,
+)
 from adaptok.bundle import Bundle
 from adaptok.interop import load_official
 from adaptok.metrics import mse
@@ -101,6 +109,11 @@ def test_truth_is_the_loss_of_the_decoded_block(bundle: Bundle, encoding: Encodi
         shown = bundle.tokenizer.decode(encoding.codes, lengths).clamp(0, 1)
         part = slice(q * FRAMES, (q + 1) * FRAMES)
         assert (mse(shown[:, :, part], video[:, :, part])[:, 0] - scores[:, column]).abs().max() < 1e-9
+    blocks = range(encoding.codes.shape[1])
+    one_by_one = torch.stack([true_scores(truth, kept, k) for k in blocks], dim=1)
+    torch.testing.assert_close(all_true_scores(truth, kept), one_by_one)
+    predicted = torch.stack([bundle.scorer.score(encoding, kept, k) for k in blocks], dim=1)
+    torch.testing.assert_close(bundle.scorer.score_all(encoding, kept), predicted)
 
 
 @torch.no_grad()
@@ -144,7 +157,7 @@ def test_scores_between_known_lengths_lie_on_a_line() -> None:
     line = torch.tensor([[2.0 - 0.1 * math.log(n) for n in lengths], [0.5] * len(lengths)])
     at = few_lengths(lengths, 3, rng)
     known = line[:, [lengths.index(n) for n in at]]
-    torch.testing.assert_close(interpolated(known, at, lengths), line)
+    torch.testing.assert_close(interpolated(known[:, None], at, lengths), line[:, None])
 
 
 def test_an_unknown_metric_is_refused() -> None:

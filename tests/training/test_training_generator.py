@@ -1,6 +1,7 @@
 """Generators in training: the one loop, exact resuming, baselines, samples, and what is refused."""
 
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from training_makers import TRAIN, lines, run_program
 from adaptok.generation import Director, Sampling, generator_preset, open_generator
 from adaptok.training import GeneratorTraining, load_recipe, recipe_yaml, train_generator
 from adaptok.training.finite import NotFinite
-from adaptok.training.generator_recipe import GeneratorRecipe
+from adaptok.training.generator_recipe import GeneratorRecipe, balanced
 from adaptok.training.optimizers import make_optimizers
 from adaptok.training.processes import make_fabric
 from adaptok.training.token_corpus import open_corpus
@@ -70,6 +71,17 @@ def test_the_unigram_baseline_is_what_counting_gives(made: tuple[Path, Path], tm
     asked = [t for i in range(len(val)) for b in val.blocks(i) for t in (*b.tolist(), 32)]
     p = (np.bincount(seen, minlength=33) + 1) / (len(seen) + 33)
     assert recipe.validate(0).values["perplexity_unigram"] == pytest.approx(np.exp(-np.log(p[asked]).mean()))
+
+
+def test_classes_can_be_shown_equally_often(made: tuple[Path, Path], tmp_path: Path) -> None:
+    assert balanced(["a", "b", "a", "a", "b"]) == [0, 2, 3, 1, 4, 1]
+    recipe = recipe_of(generator_settings(tmp_path, made[1], ("data.balance=true",)))
+    train = open_corpus(made[1], "train")
+    most = max(train.labels.count(label) for label in set(train.labels))
+    shown = Counter(name for batch, _ in zip(recipe.batches(0), range(999), strict=False) for name in batch.names)
+    assert set(shown) == set(train.names)
+    assert recipe._shown == balanced(train.labels)
+    assert len(recipe._shown) == most * len(set(train.labels))
 
 
 def test_it_learns(made: tuple[Path, Path], tmp_path: Path) -> None:
@@ -173,7 +185,7 @@ PROGRAM = """
 import sys
 import safetensors.torch, torch
 from adaptok.training import GeneratorTraining, load_recipe
-from adaptok.training.generator_recipe import GeneratorRecipe
+from adaptok.training.generator_recipe import GeneratorRecipe, balanced
 from adaptok.training.processes import make_fabric
 from adaptok.training.sharding import whole
 from adaptok.training.token_corpus import open_corpus

@@ -10,14 +10,16 @@ import torch
 import torch.nn.functional as F
 from training_makers import small_model
 
-from adaptok.bundle import build, open_bundle
+from adaptok.bundle import Bundle, build, open_bundle
 from adaptok.config import Geometry
 from adaptok.metrics import psnr
-from adaptok.tokenizer.model import Tokenizer
+from adaptok.tokenizer.model import Encoding, Tokenizer
 from adaptok.training.checkpoint import Progress, RunFolder
 from adaptok.training.codebook import CodebookUse, cosine_kmeans, vector_sums
 from adaptok.training.learner import Average
+from adaptok.training.objective import Sealed, log_error
 from adaptok.training.optimizers import Muon, make_optimizers, orthogonal, rate_factor
+from adaptok.training.scorer_recipe import ScorerObjective
 from adaptok.training.seeds import Purpose, generator
 from adaptok.training.settings import OptimizerConfig, StartConfig
 from adaptok.training.start import (
@@ -28,6 +30,7 @@ from adaptok.training.start import (
     slot_patches,
     spread_first_block,
 )
+from tiny_models import GEOMETRY, random_video, tiny_bundle
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -43,6 +46,17 @@ def smooth_clips(geometry: Geometry, count: int, seed: int = 0) -> torch.Tensor:
 @pytest.fixture
 def tokenizer(corpus: Path, tmp_path: Path) -> Tokenizer:
     return build(small_model(tmp_path, corpus)).tokenizer
+
+
+@pytest.fixture
+def bundle() -> Bundle:
+    return tiny_bundle()
+
+
+@pytest.fixture
+def encoding(bundle: Bundle) -> Encoding:
+    with torch.no_grad():
+        return bundle.tokenizer.encode(random_video(GEOMETRY))
 
 
 @pytest.mark.parametrize("grid", [(1, 8, 8), (2, 4, 4), (1, 6, 10), (3, 5, 7), (1, 1, 1)])
@@ -261,3 +275,27 @@ def test_damaged_or_foreign_states_are_refused(tmp_path: Path) -> None:
     safetensors.torch.save_file({"a": torch.zeros(1)}, folder.state, metadata={"format": "other"})
     with pytest.raises(ValueError, match="format 'other'"):
         folder.load()
+
+
+def test_the_logarithmic_error_is_a_mean_psnr() -> None:
+    video = torch.rand(3, 3, 4, 8, 8, generator=rng())
+    noise = torch.tensor([0.1, 0.2, 0.4]).view(3, 1, 1, 1, 1) * torch.randn(3, 3, 4, 8, 8, generator=rng(1))
+    assert log_error(video + noise, video, least=0.0).item() == pytest.approx(
+        -psnr(video + noise, video).mean().item() / 10, abs=1e-5
+    )
+    assert log_error(video, video).item() == pytest.approx(-4)
+
+
+def test_the_shape_of_a_curve_is_judged_without_its_height(bundle: Bundle, encoding: Encoding) -> None:
+    """Scores that are all wrong by the same cost nothing more; a slope that is wrong does."""
+    assert bundle.scorer is not None
+    kept = torch.full(encoding.codes.shape[:2], 4)
+    found = bundle.scorer.score_all(encoding, kept).detach()
+    slope = torch.linspace(-1, 1, found.shape[-1])
+    for wrong, more in ((torch.ones_like(slope), 0.0), (slope, slope.square().mean().item())):
+        plain, shaped = (
+            ScorerObjective(bundle.scorer, s)(found + wrong, Sealed(encoding), kept, None) for s in (0.0, 3.0)
+        )
+        assert (shaped - plain).item() == pytest.approx(3 * more, abs=1e-6)
+    one = ScorerObjective(bundle.scorer, 0.0)(found[:, 1:2] + 1, Sealed(encoding), kept, 1)
+    assert one.item() == pytest.approx(1, abs=1e-6)

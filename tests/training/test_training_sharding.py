@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from training_makers import TRAIN, lines, run_program, small_settings, write_recipe
+from training_makers import lines, small_settings, train_in_two
 
 from adaptok.bundle import open_bundle
 from adaptok.training import train_tokenizer
@@ -31,14 +31,6 @@ def alone(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
     train_tokenizer(small_settings(folder, corpus, CONTINUOUS), folder / "run")
     return folder / "run"
-
-
-def train_in_two(folder: Path, corpus: Path, resume: str, minutes: float, *overrides: str) -> None:
-    (folder / "program.py").write_text(TRAIN)
-    recipe = write_recipe(folder / "recipe.yaml", corpus, corpus.parent / "cache")
-    arguments = (str(recipe), str(folder / "run"), resume, str(minutes), *overrides)
-    done = run_program(folder / "program.py", *arguments, processes=2)
-    assert done.returncode == 0, done.stderr
 
 
 def assert_same_run(run: Path, alone: Path) -> None:
@@ -72,8 +64,6 @@ def test_begun_in_parts_and_resumed_alone(corpus: Path, alone: Path, tmp_path: P
 def test_parts_and_whole_copies_are_the_same_run(corpus: Path, tmp_path: Path) -> None:
     """With codebook, prior and adversary: two processes with whole copies against two with parts."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    whole.mkdir()
-    parts.mkdir()
     train_in_two(whole, corpus, "new", 5.0, *EVERYTHING, "run.devices=2", "run.strategy=ddp")
     train_in_two(parts, corpus, "new", 0.0, *EVERYTHING, *SHARDED)
     train_in_two(parts, corpus, "resume", 5.0, *EVERYTHING, *SHARDED)

@@ -122,3 +122,13 @@ def run_program(
         text=True,
         check=False,
     )
+
+
+def train_in_two(folder: Path, corpus: Path, resume: str, minutes: float, *overrides: str) -> None:
+    """Train the small recipe in two processes, into `folder`/run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "program.py").write_text(TRAIN)
+    recipe = write_recipe(folder / "recipe.yaml", corpus, corpus.parent / "cache")
+    arguments = (str(recipe), str(folder / "run"), resume, str(minutes), *overrides)
+    done = run_program(folder / "program.py", *arguments, processes=2)
+    assert done.returncode == 0, done.stderr

@@ -59,6 +59,15 @@ class Scorer(nn.Module):
         out, _ = self.stack(self.arrange(encoding, whole, first), memory, read=_LATENTS, last=True)
         return self.read(out.tokens)
 
+    def score_all(self, encoding: Encoding, kept: Kept) -> Float[Tensor, "B K S"]:
+        """Scores of every block, each after the earlier ones cut to `kept`."""
+        memory, scores = None, []
+        for k in range(encoding.codes.shape[1]):
+            part = encoding.blocks(k, k + 1)
+            scores.append(self.score_block(part, memory))
+            memory = self.remember(part, kept[:, k : k + 1], memory)
+        return torch.stack(scores, dim=1)
+
     def score_once(self, encoding: Encoding) -> Float[Tensor, "B K S"]:
         """Scores of all blocks in one pass, each given the earlier blocks whole."""
         whole = torch.full_like(encoding.codes[:, :, 0], self.geometry.tokens_per_block)

@@ -105,6 +105,16 @@ def true_scores(truth: Truth, kept: Kept, block: int) -> Scores:
     return truth.score(block, memory)
 
 
+@torch.no_grad()
+def all_true_scores(truth: Truth, kept: Kept) -> Float[Tensor, "B K S"]:
+    """Losses of every block, each after the earlier ones cut to `kept` (B,K)."""
+    memory, scores = None, []
+    for k in range(truth.shape[1]):
+        scores.append(truth.score(k, memory))
+        memory = truth.remember(k, kept[:, k : k + 1], memory)
+    return torch.stack(scores, dim=1)
+
+
 def few_lengths(lengths: Sequence[int], count: int, generator: Generator) -> tuple[int, ...]:
     """The first and the last length and so many drawn from those between that they are `count`, in order.
 
@@ -115,7 +125,7 @@ def few_lengths(lengths: Sequence[int], count: int, generator: Generator) -> tup
     return tuple(lengths[i] for i in sorted({0, *between.tolist(), len(lengths) - 1}))
 
 
-def interpolated(scores: Float[Tensor, "B few"], at: Sequence[int], lengths: Sequence[int]) -> Scores:
+def interpolated(scores: Float[Tensor, "B N few"], at: Sequence[int], lengths: Sequence[int]) -> Float[Tensor, "B N S"]:
     """Scores known at some lengths, at all of them: on a line between two, against the logarithm of the length."""
-    rows = [np.interp(np.log(lengths), np.log(at), row) for row in scores.cpu().double().numpy()]
-    return torch.from_numpy(np.stack(rows)).to(scores)
+    rows = [np.interp(np.log(lengths), np.log(at), row) for row in scores.cpu().double().numpy().reshape(-1, len(at))]
+    return torch.from_numpy(np.stack(rows)).to(scores).unflatten(0, scores.shape[:2])

@@ -4,7 +4,7 @@ In: `GeneratorTraining` settings and both splits of a corpus. Out: a `Recipe`. T
 predicted tokens of the whole batch, however it is shared among processes and parts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +99,8 @@ class GeneratorRecipe:
         self.config = config_of(settings, train, val)
         self.train, self.val = Sequences(train, self.config), Sequences(val, self.config)
         self.stages = (Stage(blocks=self.config.blocks, batch=settings.batch),)
-        self.steps = self.run.steps or steps_for(self.stages, (self.run.epochs or 0) * len(train))
+        self._shown = balanced(train.labels) if settings.data.balance else list(range(len(train)))
+        self.steps = self.run.steps or steps_for(self.stages, (self.run.epochs or 0) * len(self._shown))
         torch.manual_seed(self.run.seed)
         self.generator = Generator(self.config).train()
         save_memory(self.generator, fabric, self.run)
@@ -114,8 +115,8 @@ class GeneratorRecipe:
     def batches(self, first: int) -> Iterator[TokenBatch]:
         """This process's batches from step `first` on."""
         rank, ranks = self.fabric.global_rank, self.fabric.world_size
-        for draws in Order(len(self.train), self.stages, 1, self.run.seed, first, rank, ranks):
-            yield self.train.batch([draw.video for draw in draws])
+        for draws in Order(len(self._shown), self.stages, 1, self.run.seed, first, rank, ranks):
+            yield self.train.batch([self._shown[draw.video] for draw in draws])
 
     def learn(self, batch: TokenBatch, step: int) -> dict[str, float]:
         """One step on whole sequences."""
@@ -179,6 +180,15 @@ class GeneratorRecipe:
         """The opposite of `tensors`."""
         self.learner.restore(below(tensors, "generator/"))
         self.average.restore(below(tensors, "average/"))
+
+
+def balanced(labels: Sequence[str]) -> list[int]:
+    """Numbers of clips, as many of each class as the largest has: clips of smaller classes come several times."""
+    members: dict[str, list[int]] = {}
+    for clip, label in enumerate(labels):
+        members.setdefault(label, []).append(clip)
+    most = max(map(len, members.values()))
+    return [clips[i % len(clips)] for clips in members.values() for i in range(most)]
 
 
 def config_of(settings: GeneratorTraining, train: TokenCorpus, val: TokenCorpus) -> GeneratorConfig:

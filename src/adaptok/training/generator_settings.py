@@ -23,6 +23,8 @@ class TokenDataConfig(Strict):
     train_split: str = "train"
     val_split: str = "val"
     val_clips: int = 64
+    balance: bool = False
+    """Show every class equally often, clips of rare ones again and again; otherwise every clip is."""
 
     def __post_init__(self) -> None:
         need(self.val_clips >= 1, f"data: val_clips must be at least 1, got {self.val_clips}")

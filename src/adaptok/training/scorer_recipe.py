@@ -1,11 +1,12 @@
 """How a scorer is trained: a frozen tokenizer shows what each length of a block really costs, the scorer predicts it.
 
 In: `ScorerTraining` settings. Out: a `Recipe`. The target block and the lengths before it are drawn anew at every
-step. The scorer learns standardised scores; when it is saved, mean and spread are folded into its last layer, so that
-the model on disk speaks the metric's own units and a checkpoint needs no constants beside its weights.
+step, or all blocks of some clips are judged once and learnt from many times. The scorer learns standardised scores;
+when it is saved, mean and spread are folded into its last layer, so that the model on disk speaks the metric's own
+units and a checkpoint needs no constants beside its weights.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, islice
 
@@ -17,9 +18,17 @@ from rich.progress import track
 from torch import Tensor, nn
 
 from adaptok.allocation.scorer import Scorer
-from adaptok.allocation.truth import Truth, at_frames, block_loss, few_lengths, interpolated, true_scores
+from adaptok.allocation.truth import (
+    Truth,
+    all_true_scores,
+    at_frames,
+    block_loss,
+    few_lengths,
+    interpolated,
+    true_scores,
+)
 from adaptok.bundle import Bundle, build, open_bundle
-from adaptok.shapes import Kept, Scores, Video
+from adaptok.shapes import Kept, Video
 from adaptok.tokenizer.model import Encoding
 from adaptok.tokenizer.tail_drop import sample_kept
 from adaptok.training.clips import Batch, Clips, Order, batches, some_clips, validation_batch
@@ -48,7 +57,7 @@ class Standard(nn.Module):
         """Take mean and standard deviation of these scores."""
         self.constants.copy_(torch.stack([scores.mean(), scores.std().clamp(min=1e-6)]))
 
-    def forward(self, scores: Scores) -> Scores:
+    def forward(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Scores in units of the spread, around 0."""
         return (scores - self.constants[0]) / self.constants[1]
 
@@ -64,16 +73,20 @@ class Standard(nn.Module):
 class ScorerObjective(nn.Module):
     """The scorer and its loss as one forward."""
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, shape: float) -> None:
         super().__init__()
-        self.scorer = scorer
+        self.scorer, self.shape = scorer, shape
 
     def forward(
-        self, wanted: Scores, encoding: Sealed[Encoding], kept: Kept, block: int
-    ) -> tuple[Float[Tensor, ""], Scores]:
-        """Mean squared error against standardised scores, and the prediction."""
-        predicted = self.scorer.score(encoding.value, kept, block)
-        return (predicted - wanted).square().mean(), predicted
+        self, wanted: Float[Tensor, "B N S"], encoding: Sealed[Encoding], kept: Kept, block: int | None
+    ) -> Float[Tensor, ""]:
+        """Mean squared error against standardised scores of one block, or of all where None."""
+        known = encoding.value
+        every = block is None
+        predicted = self.scorer.score_all(known, kept) if every else self.scorer.score(known, kept, block)[:, None]
+        error = predicted - wanted
+        curve = error - error.mean(dim=-1, keepdim=True)
+        return error.square().mean() + self.shape * curve.square().mean()
 
 
 @dataclass(frozen=True)
@@ -104,7 +117,9 @@ class ScorerRecipe:
         self.loss = block_loss(settings.metric)
         self.lesson_loss = self.loss if settings.score_frames is None else at_frames(self.loss, settings.score_frames)
         save_memory(self.scorer, fabric, self.run)
-        self.learner = Learner(fabric, ScorerObjective(self.scorer), settings.optimizer, self.steps, self.run)
+        self.learner = Learner(
+            fabric, ScorerObjective(self.scorer, settings.shape), settings.optimizer, self.steps, self.run
+        )
         self.average = Average(self.scorer, self.run.ema)
         self.standard = Standard().to(fabric.device)
         self._lessons: list[Lesson] = []
@@ -145,17 +160,15 @@ class ScorerRecipe:
         video = batch.video(self.fabric.device)
         kept = self._lengths(len(video), generator(self.run.seed, number, Purpose.SHARED))
         rng = generator(self.run.seed, number, Purpose.OWN, self.fabric.global_rank)
-        encoding, scores = self._truth(video, kept, range(self.geometry.blocks), rng)
+        encoding, scores = self._truth(video, kept, None, rng)
         return Lesson(batch, encoding, kept, scores)
 
     def _calibrate(self) -> None:
         """Measure mean and spread of the scores at all lengths of all blocks."""
         rng = generator(self.run.seed, 0, Purpose.START)
         video = some_clips(self.clips, self.settings.calibration_clips, self.geometry.frames).video(self.fabric.device)
-        blocks = range(self.geometry.blocks)
         scores = [
-            self._truth(part, self._lengths(len(part), rng), blocks, rng)[1]
-            for part in video.split(self.settings.batch)
+            self._truth(part, self._lengths(len(part), rng), None, rng)[1] for part in video.split(self.settings.batch)
         ]
         self.standard.measure(torch.cat(scores))
 
@@ -166,34 +179,33 @@ class ScorerRecipe:
 
     @torch.no_grad()
     def _truth(
-        self, video: Video, kept: Kept, blocks: Iterable[int], rng: torch.Generator
+        self, video: Video, kept: Kept, block: int | None, rng: torch.Generator
     ) -> tuple[Encoding, Float[Tensor, "B N S"]]:
-        """What the tokenizer makes of clips, and the true scores of some blocks."""
+        """What the tokenizer makes of clips, and the true scores of one block, or of all where None."""
         encoding, lengths = self.tokenizer.encode(video), self.scorer.lengths
         at = lengths if self.settings.true_lengths is None else few_lengths(lengths, self.settings.true_lengths, rng)
         truth = Truth(self.tokenizer, encoding, video, at, self.lesson_loss)
-        found = [interpolated(true_scores(truth, kept, k), at, lengths) for k in blocks]
-        return encoding, torch.stack(found, dim=1)
+        found = all_true_scores(truth, kept) if block is None else true_scores(truth, kept, block)[:, None]
+        return encoding, interpolated(found, at, lengths)
 
     def learn(self, batch: Batch, step: int) -> dict[str, float]:
-        """One step on one block of every clip."""
+        """One step on one block of every clip, or on all blocks of clips whose true scores are known."""
         shared = generator(self.run.seed, step, Purpose.SHARED)
-        block = int(torch.randint(self.geometry.blocks, (), generator=shared))
+        block = None if self._lessons else int(torch.randint(self.geometry.blocks, (), generator=shared))
         parts, total = batch.parts(self.run.accumulate), 0.0
         for number, part in enumerate(parts):
             if self._lessons:
                 lesson = self._lessons[self._place(step)]
-                encoding, kept, scores = lesson.encoding, lesson.kept, lesson.scores[:, block]
+                encoding, kept, scores = lesson.encoding, lesson.kept, lesson.scores
             else:
                 kept = self._lengths(len(part.names), shared)
-                encoding, truth = self._truth(part.video(self.fabric.device), kept, [block], shared)
-                scores = truth[:, 0]
+                encoding, scores = self._truth(part.video(self.fabric.device), kept, block, shared)
             with self.fabric.no_backward_sync(self.learner.forward, enabled=number < len(parts) - 1):
-                loss, _ = self.learner.forward(self.standard(scores), Sealed(encoding), kept, block)
+                loss = self.learner.forward(self.standard(scores), Sealed(encoding), kept, block)
                 check_finite(self.fabric, loss, "the loss", part.names, step)
                 self.fabric.backward(loss / len(parts))
             total += loss.item() / len(parts)
-        values = {"loss": total, "norm": self.learner.clip(step, batch.names), "block": float(block)}
+        values = {"loss": total, "norm": self.learner.clip(step, batch.names)}
         self.learner.update(step)
         self.average.update(step)
         return values

@@ -12,7 +12,7 @@ from adaptok.allocation.budget import Budget
 from adaptok.allocation.context import Prediction, judge
 from adaptok.allocation.fixed import fixed
 from adaptok.allocation.scope import batch
-from adaptok.allocation.truth import BlockLoss, Truth, true_scores
+from adaptok.allocation.truth import BlockLoss, Truth, all_true_scores
 from adaptok.bundle import Bundle
 from adaptok.shapes import Kept, Video
 from adaptok.training.loop import Validation
@@ -26,8 +26,8 @@ def validate_scorer(bundle: Bundle, video: Video, kept: Kept, loss: BlockLoss) -
     encoding = tokenizer.encode(video)
     truth, prediction = Truth(tokenizer, encoding, video, scorer.lengths, loss), Prediction(scorer, encoding)
     g = tokenizer.config.geometry
-    wanted = torch.stack([true_scores(truth, kept, k) for k in range(g.blocks)], dim=1)
-    found = torch.stack([scorer.score(encoding, kept, k) for k in range(g.blocks)], dim=1)
+    wanted = all_true_scores(truth, kept)
+    found = scorer.score_all(encoding, kept)
     error = (found - wanted).abs().mean(dim=(0, 1))
     values = {"spearman": rank_correlation(found.flatten(), wanted.flatten())}
     values |= {f"error_{length}": error[i].item() for i, length in enumerate(scorer.lengths)}

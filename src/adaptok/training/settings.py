@@ -62,6 +62,8 @@ class LossConfig(Strict):
 
     l1: float = 1.0
     mse: float = 0.0
+    psnr: float = 0.0
+    """Of the logarithm of each clip's squared error: easy clips count as much as hard ones, as in a mean PSNR."""
     perceptual: float = 1.0
     perceptual_net: Literal["alex", "vgg"] = "vgg"
     perceptual_frames: int | None = None
@@ -74,9 +76,10 @@ class LossConfig(Strict):
     """Scheduled sampling: share of its own samples that the prior's later rounds read."""
 
     def __post_init__(self) -> None:
-        for name in ("l1", "mse", "perceptual", "quantizer", "adversarial", "lecam", "prior"):
+        for name in ("l1", "mse", "psnr", "perceptual", "quantizer", "adversarial", "lecam", "prior"):
             need(getattr(self, name) >= 0, f"losses: {name} must be at least 0, got {getattr(self, name)}")
-        need(self.l1 + self.mse + self.perceptual > 0, "losses: one of l1, mse and perceptual must be above 0")
+        judged = self.l1 + self.mse + self.psnr + self.perceptual
+        need(judged > 0, "losses: one of l1, mse, psnr and perceptual must be above 0")
         frames = self.perceptual_frames
         need(frames is None or frames >= 1, f"losses: perceptual_frames must be at least 1, got {frames}")
 
@@ -256,6 +259,9 @@ class ScorerTraining(Strict):
     candidate lengths where null. Scores change slowly with length: few lengths of many clips teach more."""
     score_frames: int | None = None
     """Frames of a block that its true score looks at; all where null. Validation looks at all."""
+    shape: float = 0.0
+    """Weight of a second error: that of each block's curve around its own mean. How hard a block is as a whole moves no
+    token; how fast it gets better does."""
     calibration_clips: int = 64
     """Clips from which mean and spread of the scores at every length are computed before the first step."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -264,6 +270,7 @@ class ScorerTraining(Strict):
     def __post_init__(self) -> None:
         need(min(self.batch, self.calibration_clips) >= 1, "batch and calibration_clips must be at least 1")
         need(self.lessons >= 0, f"lessons must be at least 0, got {self.lessons}")
+        need(self.shape >= 0, f"shape must be at least 0, got {self.shape}")
         need(
             self.true_lengths is None or self.true_lengths >= 2, f"true_lengths must be at least 2: {self.true_lengths}"
         )
