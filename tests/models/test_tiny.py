@@ -31,7 +31,9 @@ def quality(codec: Codec, frames: np.ndarray, per_block: int, strategy: str) -> 
 
 
 def test_the_weights_are_those_of_the_model_card(codec: Codec) -> None:
-    assert codec.fingerprint in (ROOT / "docs" / "models" / "tiny.md").read_text()
+    card = (ROOT / "docs" / "models" / "tiny.md").read_text()
+    assert codec.fingerprint in card
+    assert codec.identity in card
 
 
 def test_the_model_is_the_preset(codec: Codec) -> None:

@@ -192,6 +192,15 @@ def test_tokens_round_trip_through_a_file(codec: Codec, tmp_path: Path) -> None:
         Tokens.open(tmp_path / "b.adtk")
 
 
+def test_another_scorer_leaves_tokens_what_they_are(codec: Codec) -> None:
+    other = tiny_bundle(seed=1, dtype=torch.float32)
+    rescored = Codec(dataclasses.replace(codec.bundle, scorer=other.scorer))
+    assert rescored.fingerprint == codec.fingerprint
+    assert rescored.identity != codec.identity
+    tokens = codec.encode(noise(6))
+    assert np.array_equal(rescored.decode(tokens), codec.decode(tokens))
+
+
 def test_the_wrong_model_is_refused(codec: Codec) -> None:
     other = Codec(tiny_bundle(seed=1, dtype=torch.float32))
     with pytest.raises(StreamError, match=r"written by model 'test' \([0-9a-f]{8}\), this is 'test'"):

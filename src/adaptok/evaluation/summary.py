@@ -46,7 +46,7 @@ def summarise(groups: Sequence[Group], codec: Codec, settings: Settings, source:
     g = codec.geometry
     return Evaluation(
         model=codec.bundle.config.name,
-        fingerprint=codec.fingerprint,
+        fingerprint=codec.identity,
         frames=g.frames,
         height=g.height,
         width=g.width,

@@ -181,7 +181,7 @@ class Group:
             qualities = [coder.qualities[0], coder.qualities[-1], len(coder.qualities)]
             return key_of("reference", self._key, coder.encoder, coder.options, qualities, self._allowed(point))
         how = [point.method, point.scoring, point.budget, self.settings.scope, self.settings.in_context]
-        return key_of("tokens", self._key, self._codec.fingerprint, how)
+        return key_of("tokens", self._key, self._codec.identity, how)
 
     def _allowed(self, point: Point) -> int:
         return allowed_bits(point, self._codec)

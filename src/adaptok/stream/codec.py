@@ -14,10 +14,11 @@ from typing import Literal, no_type_check
 
 import numpy as np
 from jaxtyping import Int, UInt8
+from torch import nn
 
 from adaptok.allocation import Budget, Pace
 from adaptok.bundle import Bundle
-from adaptok.config import model_config_to_yaml
+from adaptok.config import ModelConfig, model_config_to_yaml
 from adaptok.stream.bits import bits_per_code
 from adaptok.stream.block import TokenBlock
 from adaptok.stream.errors import StreamError
@@ -88,12 +89,13 @@ class Codec:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells models apart: a digest of configuration and weights."""
-        digest = hashlib.sha256(model_config_to_yaml(self.bundle.config).encode())
-        for name, value in sorted(self.bundle.modules.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(np.ascontiguousarray(value.detach().float().cpu().numpy()).tobytes())
-        return digest.hexdigest()[:32]
+        """Tells tokens apart: a digest of the tokenizer. A scorer decides how many are kept, not what they mean."""
+        return _digest(replace(self.bundle.config, scorer=None), self.bundle.tokenizer)
+
+    @cached_property
+    def identity(self) -> str:
+        """Tells models apart, the scorer included."""
+        return _digest(self.bundle.config, self.bundle.modules)
 
     @property
     def bits_per_token(self) -> int:
@@ -210,3 +212,12 @@ def describe(budget: Budget) -> str:
     """A budget in a few characters, such as `per_block=32 min_per_block=4`."""
     names = ("per_block", "total", "bits_per_second", "tokens_per_second", "quality", "min_per_block", "max_per_block")
     return " ".join(f"{name}={getattr(budget, name)}" for name in names if getattr(budget, name) is not None)
+
+
+def _digest(config: ModelConfig, network: nn.Module) -> str:
+    """32 hexadecimal digits of a configuration and weights."""
+    digest = hashlib.sha256(model_config_to_yaml(config).encode())
+    for name, value in sorted(network.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(value.detach().float().cpu().numpy()).tobytes())
+    return digest.hexdigest()[:32]

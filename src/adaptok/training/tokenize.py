@@ -50,7 +50,7 @@ class TokenizeConfig(Strict):
     stride: int | None = None
     """Frames from the start of a clip to the start of the next; a clip's length where null."""
     clips: int | None = None
-    """Most clips of one video."""
+    """Most clips of one video, spread evenly over it."""
     mirror: bool = False
     """Every clip a second time, mirrored."""
     context: int = 0
@@ -135,7 +135,7 @@ class _Worker:
         """What all parts of a split have in common."""
         g, c, scorer = self.geometry, self.config, self.codec.bundle.scorer
         names = "\n".join(f"{entry.name}\t{entry.label}" for entry in entries)
-        cut = f"{c.stride} {c.clips} {c.mirror} {c.strategy} {c.videos_per_part}"
+        cut = f"{c.stride} {c.clips} {c.mirror} {c.strategy} {c.videos_per_part} {self.codec.identity}"
         return CorpusFacts(
             tokenizer=self.codec.fingerprint,
             model=self.codec.bundle.config.name,
@@ -175,14 +175,15 @@ class _Worker:
         return rows, tuple(skipped)
 
     def _clips(self, entry: Entry) -> Iterator[tuple[int, bool, Clip]]:
-        """Windows of a video at the model's size, from its start."""
+        """Windows of a video at the model's size."""
         g, c = self.geometry, self.config
         frames = decode(entry, max(g.height, g.width))
         if len(frames) < g.frames:
             raise VideoError(f"it has {len(frames)} frames, a clip has {g.frames}")
         images = centre_cropped(frames, g.height, g.width)
         starts = range(0, len(frames) - g.frames + 1, c.stride or g.frames)
-        for start in starts[: c.clips]:
+        count = min(c.clips or len(starts), len(starts))
+        for start in (starts[i * len(starts) // count] for i in range(count)):
             clip = images[start : start + g.frames]
             yield start, False, clip
             if c.mirror:
