@@ -4,12 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 TORCH  := torch==2.13.0
+DATA   ?= videos
+PAPER  := reconstruction ablation strategies metrics scaling latency generation figures
 
-.PHONY: help setup demo test test-all lint format clean
+.PHONY: help setup demo test test-all paper paper-models lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## List the commands
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(STAMP)  ## Create .venv and install the package with what demo and tests need
 
@@ -30,6 +32,15 @@ test: setup  ## Run the tests
 
 test-all: setup  ## Run the slow tests too
 	$(BIN)/python -m pytest -o faulthandler_timeout=3600
+
+paper-models: setup  ## Train the models of the paper's tables on DATA into runs/paper; takes hours, goes on where it stopped
+	$(BIN)/python benchmarks/paper/models.py --data $(DATA)
+
+# A script whose models are not trained must not keep the others from running; its table then says so.
+paper: setup  ## Measure the paper's tables and figures with the models in runs/paper, on the videos of DATA
+	@for name in $(PAPER); do echo "== $$name"; \
+	  $(BIN)/python benchmarks/paper/$$name.py --data $(DATA) || echo "$$name: not measured"; done
+	$(BIN)/python benchmarks/paper/results.py
 
 lint: setup  ## Check format, style and types
 	$(BIN)/ruff format --check .

@@ -9,7 +9,7 @@ amount of work. Writes results/allocation_latency.json.
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,13 +62,14 @@ def pipeline(bundle: Bundle, videos: int) -> tuple[float, np.ndarray]:
     return 1000 * (time.perf_counter() - start) / videos, np.concatenate(scores)
 
 
-def by_batch(bundle: Bundle, videos: int) -> list[dict[str, float]]:
+def by_batch(bundle: Bundle, sizes: Sequence[int], share: float = 0.5) -> list[dict[str, float]]:
+    """Batches of these sizes with a share of all tokens."""
     g = bundle.config.tokenizer.geometry
     assert bundle.scorer is not None
     lengths = np.asarray(bundle.scorer.lengths)
-    budget = Budget(per_block=g.tokens_per_block / 2)
+    budget = Budget(per_block=share * g.tokens_per_block)
     rows = []
-    for size in (b for b in BATCHES if b <= videos):
+    for size in sizes:
         networks, _ = pipeline(bundle, size)
         loss = realistic(size * g.blocks, len(lengths)).reshape(size, g.blocks, -1)
         table = ScoreTable.of_clips(loss, lengths)
@@ -140,7 +141,7 @@ def main() -> None:
     bundle = build(options.preset)
     allocate(ScoreTable.of_clips(realistic(8, 8).reshape(2, 4, 8), np.arange(1, 9)), Budget(per_block=4))  # compile
     result = {
-        "batch": by_batch(bundle, options.videos),
+        "batch": by_batch(bundle, [size for size in BATCHES if size <= options.videos]),
         "blocks": by_blocks(),
         "tokens": by_tokens(),
         "context": [context(bundle)],

@@ -23,7 +23,7 @@ from rich.console import Console
 import adaptok
 import machine
 from adaptok.allocation.truth import block_loss
-from adaptok.evaluation import Settings, evaluate
+from adaptok.evaluation import Row, Settings, evaluate
 from adaptok.stream.codec import Codec
 from adaptok.tokenizer.tail_drop import sample_kept
 from adaptok.training.clips import validation_batch
@@ -33,6 +33,18 @@ from adaptok.training.scorer_validation import validate_scorer
 from adaptok.video import centre_cropped, to_video
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
+
+
+def row_facts(row: Row, codebook: int) -> dict[str, Any]:
+    """One point as plain data, each metric with the ends of its interval."""
+    return {
+        "method": row.point.curve,
+        "budget": row.point.budget,
+        "tokens": round(row.tokens, 2),
+        "bits_per_second": round(row.bits_per_second, 1),
+        "codes_used": None if row.usage is None else row.usage.used / codebook,
+        **{name: [round(v, 4) for v in (e.value, e.low, e.high)] for name, e in row.estimates.items()},
+    }
 
 
 def quality(codec: Codec, data: Path, windows: int) -> dict[str, Any]:
@@ -48,17 +60,7 @@ def quality(codec: Codec, data: Path, windows: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         found = evaluate(codec, data, Path(scratch) / "out", settings)
     assert found is not None
-    rows = [
-        {
-            "method": row.point.method,
-            "budget": row.point.budget,
-            "tokens": round(row.tokens, 2),
-            "bits_per_second": round(row.bits_per_second, 1),
-            "codes_used": None if row.usage is None else row.usage.used / found.codebook,
-            **{name: [round(v, 4) for v in (e.value, e.low, e.high)] for name, e in row.estimates.items()},
-        }
-        for row in found.rows
-    ]
+    rows = [row_facts(row, found.codebook) for row in found.rows]
     return {"videos": found.videos, "clips": len(found.clips), "skipped": len(found.skipped), "rows": rows}
 
 

@@ -16,6 +16,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from rich.table import Table
 
 import adaptok
 import machine
-from adaptok.evaluation.clips import content_of, read_windows
+from adaptok.evaluation.clips import content_of, read_windows, spread
 from adaptok.generation import Director, Generator, Prompt, Sampling, open_generator
 from adaptok.generation.generate import frames_condition
 from adaptok.metrics import I3D, frechet_distance
@@ -43,10 +44,10 @@ Clips = list[tuple[str, np.ndarray]]
 """Labels and frames (T,H,W,3)."""
 
 
-def real_clips(data: Path, codec: Codec, split: str) -> Clips:
-    """Windows of the videos of a split, one of each."""
+def real_clips(data: Path, codec: Codec, split: str, count: int | None = None) -> Clips:
+    """Windows of the videos of a split (of `count` of them), one of each."""
     found: Clips = []
-    for entry in list_videos(data, split):
+    for entry in spread(list_videos(data, split), count):
         try:
             windows = read_windows(entry, content_of(entry), codec.geometry, 1, 0)
         except VideoError:  # shorter than a clip
@@ -99,6 +100,45 @@ def generated(
     }
 
 
+@dataclass(frozen=True)
+class Yardstick:
+    """Real clips of the training split: some to compare with, as many others whose classes or frames are prompts."""
+
+    network: I3D
+    known: torch.Tensor
+    """I3D's logits of `real`."""
+    real: Clips
+    other: Clips
+
+    @classmethod
+    def of(cls, data: Path, codec: Codec, num: int) -> "Yardstick":
+        """`num` clips of each kind; a ValueError where there are not enough videos."""
+        everything, network = real_clips(data, codec, "train"), I3D()
+        order = np.random.default_rng(0).permutation(len(everything))
+        if len(order) < 2 * num:
+            raise ValueError(f"--num {num} needs twice as many videos, there are {len(order)}")
+        real, other = ([everything[i] for i in order[k * num : (k + 1) * num]] for k in range(2))
+        return cls(network, features(network, [clip for _, clip in real], "real clips"), real, other)
+
+    def distance(self, videos: Sequence[np.ndarray], what: str) -> float:
+        """FVD of some videos against the real clips."""
+        return frechet_distance(self.known, features(self.network, videos, what))
+
+    def floor(self, codec: Codec) -> dict[str, float]:
+        """What other real clips have, and what a perfect generator could reach with this tokenizer."""
+        shown = [codec.reconstruct(clip) for _, clip in self.real]
+        return {
+            "other real clips": self.distance([clip for _, clip in self.other], "other clips"),
+            "the same, through the tokenizer": self.distance(shown, "through the tokenizer"),
+        }
+
+    def row(self, name: str, director: Director, sampling: Sampling, context: int) -> dict[str, float]:
+        """The gFVD of a generator's samples, its size, and what sampling took."""
+        videos, row = generated(director, self.other, sampling, context)
+        size = sum(p.numel() for p in director.generator.parameters())
+        return {**row, "gfvd": self.distance(videos, name), "parameters": size}
+
+
 def named(text: str) -> tuple[str, str]:
     name, _, folder = text.rpartition("=")
     return name or Path(folder).name, folder
@@ -119,26 +159,18 @@ def main() -> None:
     parser.add_argument("--name", default="generation_quality", help="of the result file")
     options = parser.parse_args()
     warnings.simplefilter("ignore", FewSamplesWarning)
-    codec, network, corpora = adaptok.load(options.tokenizer), I3D(), dict(map(named, options.corpus))
-    everything = real_clips(options.data, codec, "train")
-    order = np.random.default_rng(0).permutation(len(everything))
-    if len(order) < 2 * options.num:
-        parser.error(f"--num {options.num} needs twice as many videos, there are {len(order)}")
-    real, other = ([everything[i] for i in order[k * options.num : (k + 1) * options.num]] for k in range(2))
-    known = features(network, [clip for _, clip in real], "real clips")
-    shown = features(network, [codec.reconstruct(clip) for _, clip in real], "through the tokenizer")
-    floor = {
-        "other real clips": frechet_distance(known, features(network, [clip for _, clip in other], "other clips")),
-        "the same, through the tokenizer": frechet_distance(known, shown),
-    }
+    codec, corpora = adaptok.load(options.tokenizer), dict(map(named, options.corpus))
+    try:
+        yardstick = Yardstick.of(options.data, codec, options.num)
+    except ValueError as error:
+        parser.error(str(error))
+    floor = yardstick.floor(codec)
     rows: dict[str, Any] = {}
     for name, folder in map(named, options.generators):
         generator = open_generator(folder)
         guidance = options.guidance if generator.config.classes else 1.0
         sampling = Sampling(temperature=options.temperature, top_p=options.top_p, guidance=guidance)
-        videos, row = generated(Director(generator, codec), other, sampling, options.context)
-        row["gfvd"] = frechet_distance(known, features(network, videos, name))
-        row["parameters"] = sum(p.numel() for p in generator.parameters())
+        row = yardstick.row(name, Director(generator, codec), sampling, options.context)
         if name in corpora:
             row |= surprise(generator, Path(corpora[name]), options.val_clips)
         rows[name] = {key: round(value, 3) if not math.isinf(value) else value for key, value in row.items()}

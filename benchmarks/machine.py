@@ -35,7 +35,7 @@ def cpu_name() -> str:
 
 def save(name: str, result: dict[str, Any]) -> Path:
     """Write `results/NAME.json`."""
-    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n")
     return path

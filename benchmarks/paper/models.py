@@ -1,0 +1,224 @@
+"""Trains every model that the tables need, with the project's own recipes and equal compute.
+
+    python benchmarks/paper/models.py --data videos/manifest.csv --steps 2400 --scorer-steps 600 [--only adaptok ...]
+
+Into runs/paper: `adaptok` (with sampler) and `causaltok` (every block whole, half as many tokens), from scratch by the
+same recipe, seed and number of steps; `scorer-METRIC` on `adaptok`; `size-s` and `size-l`, smaller and larger, on the
+same clips; `tokens-*`, corpora with the same number of tokens per clip on average, and generators on them, `ar-*` by
+class and `fp-*` by first frames. What is finished is skipped, what was cut goes on. Recipes are the shipped ones of
+`--preset`; fewer `--steps` shrink everything that happens at a step in proportion. With UCF-101 and GPUs:
+`--preset l --data ucf101.csv`. `--dry-run` only prints the commands.
+"""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from common import place
+
+from adaptok.allocation.truth import METRICS
+from adaptok.config import LengthConfig, ModelConfig, StackConfig
+from adaptok.training import GeneratorTraining, ScorerTraining, TokenizerTraining, load_recipe
+from adaptok.training.checkpoint import RunFolder
+from adaptok.training.curriculum import Ramp, Stage
+from adaptok.training.recipes import recipe_yaml
+from adaptok.training.settings import OptimizerConfig, RunConfig
+
+Training = TokenizerTraining | ScorerTraining | GeneratorTraining
+KINDS = {TokenizerTraining: "tokenizer", ScorerTraining: "scorer", GeneratorTraining: "generator"}
+SIZES = {
+    "tiny": {"size-s": (96, 2, 3), "size-l": (256, 6, 8)},
+    "l": {"size-s": (512, 6, 8), "size-l": (1024, 24, 16)},
+}
+"""Width, depth and heads beside the preset's own; those of `l` are the paper's S and XL."""
+GENERATORS = {"tiny": {"ar": "ar-tiny", "fp": "ar-tiny"}, "l": {"ar": "ar", "fp": "fp"}}
+CONDITIONS = {"ar": "class", "fp": "frames"}
+CONTEXT = 5
+
+
+@dataclass(frozen=True)
+class Job:
+    """One thing to make: a training by complete settings, or a corpus by a command."""
+
+    name: str
+    settings: Training | None = None
+    command: tuple[str, ...] = ()
+
+
+def scaled(settings: TokenizerTraining, steps: int | None) -> TokenizerTraining:
+    """The same training in so many steps: stages, ramps, revivals, warm-up and averaging shrink in proportion."""
+    if steps is None:
+        return settings
+    factor = steps / _steps(settings.run)
+
+    def ramp(old: Ramp) -> Ramp:
+        return replace(old, start=round(factor * old.start), steps=round(factor * old.steps))
+
+    stages: list[Stage] = []
+    for stage in settings.stages:
+        earliest = stages[-1].start + 1 if stages else 0
+        stages.append(replace(stage, start=max(earliest, round(factor * stage.start))))
+    codebook, adversary, until = settings.codebook, settings.adversary, settings.codebook.revive_until
+    return replace(
+        settings,
+        stages=tuple(stages),
+        tail_drop=ramp(settings.tail_drop),
+        codebook=replace(
+            codebook,
+            quantize=ramp(codebook.quantize),
+            revive_until=None if until is None else round(factor * until),
+        ),
+        losses=replace(settings.losses, prior_mix=ramp(settings.losses.prior_mix)),
+        adversary=None if adversary is None else replace(adversary, start=round(factor * adversary.start)),
+        optimizer=_warmed(settings.optimizer, factor),
+        run=_shorter(settings.run, steps),
+    )
+
+
+def scaled_plain(settings: ScorerTraining | GeneratorTraining, steps: int | None) -> Training:
+    """The same for trainings without stages."""
+    if steps is None:
+        return settings
+    optimizer = _warmed(settings.optimizer, steps / _steps(settings.run))
+    return replace(settings, optimizer=optimizer, run=_shorter(settings.run, steps))
+
+
+def _steps(run: RunConfig) -> int:
+    if run.steps is None:
+        raise ValueError(f"steps cannot be scaled: the recipe counts epochs ({run.epochs}); give none")
+    return run.steps
+
+
+def _warmed(optimizer: OptimizerConfig, factor: float) -> OptimizerConfig:
+    return replace(optimizer, warmup=round(factor * optimizer.warmup))
+
+
+def _shorter(run: RunConfig, steps: int) -> RunConfig:
+    """Averaged over the same share of the run, as old weights would otherwise outlive a short one."""
+    ema = max(0.0, 1 - (1 - run.ema) * _steps(run) / steps) if run.ema else 0.0
+    return replace(run, steps=steps, ema=ema, validate_every=min(run.validate_every, steps))
+
+
+def causal(model: ModelConfig) -> ModelConfig:
+    """CausalTok: half as many tokens in a block, all of them always."""
+    t = model.tokenizer
+    geometry = replace(t.geometry, tokens_per_block=t.geometry.tokens_per_block // 2)
+    return replace(model, name="causaltok", tokenizer=replace(t, geometry=geometry, lengths=LengthConfig(law="full")))
+
+
+def sized(model: ModelConfig, name: str, width: int, depth: int, heads: int) -> ModelConfig:
+    """The same tokenizer with transformers of another size."""
+    stack = StackConfig(width=width, depth=depth, heads=heads)
+    return replace(model, name=name, tokenizer=replace(model.tokenizer, encoder=stack, decoder=stack))
+
+
+def tokenizers(options: argparse.Namespace) -> dict[str, TokenizerTraining]:
+    """AdapTok, CausalTok and the further sizes: one recipe, other models."""
+    changes = [f"data.source={options.data}", f"run.devices={options.devices}", *options.set]
+    base = scaled(load_recipe(TokenizerTraining, options.preset, changes), options.steps)
+    model = replace(base.model, name="adaptok", scorer=None)
+    never = Ramp(share=0.0)
+    return {
+        "adaptok": replace(base, model=model),
+        "causaltok": replace(base, model=causal(model), tail_drop=never),
+        **{
+            name: replace(base, model=sized(model, name, *size)) for name, size in SIZES.get(options.preset, {}).items()
+        },
+    }
+
+
+def jobs(options: argparse.Namespace) -> list[Job]:
+    """Everything, in an order in which each thing finds what it needs."""
+    out, found = options.out, [Job(name, settings) for name, settings in tokenizers(options).items()]
+    devices = f"run.devices={options.devices}"
+    for metric in METRICS:
+        changes = [f"tokenizer={out}/adaptok/best", f"data.source={options.data}", f"metric={metric}", devices]
+        changes += options.scorer_set
+        scorer = load_recipe(ScorerTraining, f"{options.preset}-scorer", changes)
+        found.append(Job(f"scorer-{metric}", scaled_plain(scorer, options.scorer_steps)))
+    adaptok = found[0].settings
+    assert isinstance(adaptok, TokenizerTraining)
+    half = f"{adaptok.model.tokenizer.geometry.tokens_per_block // 2}"
+    models = {"adaptive": ("scorer-perceptual", "ipal"), "fixed": ("scorer-perceptual", "fixed")}
+    for tokens, (model, strategy) in {**models, "causaltok": ("causaltok", "fixed")}.items():
+        corpus, folder = f"{out}/tokens-{tokens}", f"{out}/{model}/best"
+        command = ["tokenize", f"{options.data}", corpus, "--model", folder, "--strategy", strategy]
+        command += ["--tokens-per-block", half, "--context", f"{CONTEXT}", "--mirror"]
+        found.append(Job(f"tokens-{tokens}", command=tuple(command)))
+        for short, recipe in GENERATORS.get(options.preset, {}).items():
+            changes = [f"name={short}-{tokens}", f"condition={CONDITIONS[short]}", f"data.corpus={corpus}", devices]
+            changes += [f"tokenizer={folder}"]
+            generator = load_recipe(GeneratorTraining, recipe, changes)
+            found.append(Job(f"{short}-{tokens}", scaled_plain(generator, options.generator_steps)))
+    return found
+
+
+def state(job: Job, out: Path) -> str:
+    """`new`, `cut` or `finished`; a run by other settings is refused (how many processes it had does not matter)."""
+    folder = RunFolder(out / job.name)
+    if job.settings is None or not folder.state.is_file():
+        return "new"
+    before = load_recipe(type(job.settings), folder.path / "recipe.yaml")
+    if _alone(before) != _alone(job.settings):
+        raise ValueError(f"{folder.path} was trained by other settings; choose another --out, or remove it")
+    steps = job.settings.run.steps
+    return "finished" if steps is not None and folder.load()[1].step >= steps else "cut"
+
+
+def _alone(settings: Training) -> Training:
+    return replace(settings, run=replace(settings.run, devices=1))
+
+
+def make(job: Job, options: argparse.Namespace) -> None:
+    """Run one job as the command that a user would type."""
+    out, found = options.out, state(job, options.out)
+    if found == "finished":
+        print(f"{job.name}: finished before")
+        return
+    command = list(job.command)
+    if job.settings is not None:
+        recipe = out / f"{job.name}.yaml"
+        command = ["train", KINDS[type(job.settings)], f"{recipe}", f"{out / job.name}"]
+        command += ["--resume"] if found == "cut" else []
+        if not options.dry_run:
+            out.mkdir(parents=True, exist_ok=True)
+            recipe.write_text(recipe_yaml(job.settings), encoding="utf-8")
+    print(f"{job.name}: adaptok {' '.join(command)}", flush=True)
+    if not options.dry_run:
+        subprocess.run([sys.executable, "-m", "adaptok", *command], check=True)
+
+
+def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--preset", default="tiny", help="whose recipes: PRESET and PRESET-scorer")
+    parser.add_argument("--out", type=Path, help="runs/paper for tiny, runs/paper-PRESET for others")
+    parser.add_argument("--steps", type=int, help="of every tokenizer; the recipe's if not given")
+    parser.add_argument("--scorer-steps", type=int)
+    parser.add_argument("--generator-steps", type=int)
+    parser.add_argument("--devices", type=int, default=1, help="processes of a run")
+    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
+    parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="not everything")
+    parser.add_argument("--dry-run", action="store_true")
+    options = parser.parse_args(line)
+    options.out = options.out or Path("runs") / place(options.preset)
+    return options
+
+
+def main() -> None:
+    options = parse()
+    everything = jobs(options)
+    unknown = set(options.only or ()) - {job.name for job in everything}
+    if unknown:
+        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(j.name for j in everything)}")
+    for job in everything:
+        if options.only is None or job.name in options.only:
+            make(job, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Model size: three tokenizers under equal data (Tab. scaling).
+
+    python benchmarks/paper/scaling.py --data videos/manifest.csv [--models S=FOLDER M=FOLDER L=FOLDER]
+
+runs/paper/size-s, adaptok and size-l saw the same clips in the same order for as many steps. Equal lengths unless
+`--strategy ipal` is given, which takes models with scorers; at a half of the tokens, as in the paper, and at all of
+them. Writes results/paper/scaling.json.
+"""
+
+from common import arguments, compared, facts_of, finish, parsed
+
+SIZES = {"S": "size-s", "M": "adaptok", "L": "size-l"}
+BUDGETS = (1 / 2, 1)
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--models", nargs="+", metavar="NAME=FOLDER", help="those of models.py if not given")
+    parser.add_argument("--strategy", default="fixed")
+    options = parsed(parser)
+    options.models = options.models or [f"{name}={options.runs / folder / 'best'}" for name, folder in SIZES.items()]
+    rows, found = compared(options, "model", BUDGETS, options.strategy)
+    finish("scaling", options, {"scaling": rows}, facts_of(*found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""The paper's scripts on small random models: their own arithmetic, and that each runs from videos to its file."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import ablation
+import attention
+import common
+import figures
+import latency
+import numpy as np
+import pytest
+import reconstruction
+import scaling
+import strategies
+import torch
+
+import machine
+import models
+import results
+from adaptok import Codec
+from adaptok.allocation.truth import Truth, block_loss
+from adaptok.bundle import build
+from adaptok.config import Geometry
+from adaptok.evaluation import Clip, Row
+from adaptok.evaluation.settings import Point
+from adaptok.training import ScorerTraining, TokenizerTraining, load_recipe
+from tiny_models import random_video, tiny_bundle, tiny_config
+
+sys.path.append(str(Path(__file__).parents[1] / "evaluation"))
+from evaluation_makers import make_cheap, make_videos
+
+GEOMETRY = Geometry(frames=12, height=32, width=32, patch_frames=2, patch_size=8, blocks=3, tokens_per_block=16)
+
+
+def row(values: list[float]) -> Row:
+    column = tuple(values)
+    return Row(Point("ipal", 1.0), 1.0, 1.0, 0, {}, {"lpips": column}, None, None)
+
+
+def clips(count: int) -> tuple[Clip, ...]:
+    return tuple(Clip(f"v{i}", 0, Fraction(24)) for i in range(count))
+
+
+@pytest.fixture(scope="module")
+def codec() -> Codec:
+    return Codec(tiny_bundle(tiny_config(GEOMETRY, depth=1), dtype=torch.float32))
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_videos(tmp_path_factory.mktemp("paper") / "videos", 2, frames=13)
+
+
+@pytest.fixture
+def line(codec: Codec, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Options for saved small models, with networks and reports that cost nothing and results that stay here."""
+    make_cheap(monkeypatch, tmp_path / "cache")
+    monkeypatch.setattr("adaptok.evaluation.run.to_html", lambda _: "")
+    monkeypatch.setattr(common, "RESAMPLES", 20)
+    monkeypatch.setattr(figures, "SHOWN", 1)
+    monkeypatch.setattr(strategies, "SCOPES", ("index",))
+    monkeypatch.setattr(reconstruction, "REFERENCES", ())
+    monkeypatch.setattr(machine, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(common, "IMAGES", tmp_path / "images")
+    codec.bundle.save(tmp_path / "runs" / "scorer-perceptual" / "best")
+    whole = build(replace(models.causal(codec.bundle.config), scorer=None))
+    whole.save(tmp_path / "runs" / "causaltok" / "best")
+    return ["--data", str(videos), "--runs", str(tmp_path / "runs"), "--batch", "2", "--metrics", "psnr", "lpips"]
+
+
+def test_equal_quality_lies_between_budgets_on_the_logarithm() -> None:
+    assert reconstruction.tokens_for([32, 128], [0.4, 0.2], 0.3, lower_is_better=True) == pytest.approx(64)
+    assert reconstruction.tokens_for([32, 128], [18.0, 22.0], 19.0, lower_is_better=False) == pytest.approx(32 * 2**0.5)
+
+
+def test_equal_quality_knows_both_ends() -> None:
+    assert reconstruction.tokens_for([32, 128], [0.4, 0.2], 0.5, lower_is_better=True) == 32
+    assert reconstruction.tokens_for([32, 128], [0.4, 0.2], 0.1, lower_is_better=True) is None
+    bumpy = reconstruction.tokens_for([8, 16, 32], [0.2, 0.5, 0.3], 0.25, lower_is_better=True)
+    assert bumpy == 8, "the first place that is good enough"
+
+
+def test_a_paired_difference_is_surer_than_the_values_it_is_of() -> None:
+    noise = np.random.default_rng(0).normal(0.3, 0.1, 40)
+    mean, low, high = common.paired(row((noise - 0.01).tolist()), row(noise.tolist()), "lpips", clips(40))
+    assert mean == pytest.approx(-0.01)
+    assert low == pytest.approx(-0.01)
+    assert high == pytest.approx(-0.01), "a constant difference has no spread, however different the clips"
+
+
+def test_a_paired_difference_without_effect_includes_zero() -> None:
+    rng = np.random.default_rng(1)
+    one, other = rng.normal(0.3, 0.1, (2, 60))
+    _, low, high = common.paired(row(one.tolist()), row(other.tolist()), "lpips", clips(60))
+    assert low < 0 < high
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.3, 0.7, 1.0])
+def test_the_sweep_finds_what_brute_force_finds(codec: Codec, quantile: float) -> None:
+    video = random_video(GEOMETRY, 3).float()
+    loss, tokenizer = block_loss("mse"), codec.bundle.tokenizer
+    with torch.inference_mode():
+        encoding = tokenizer.encode(video)
+        lengths = codec.bundle.scorer.lengths
+        threshold = float(Truth(tokenizer, encoding, video, lengths, loss).once().quantile(quantile))
+        found = latency.threshold_search(codec.bundle, video, loss, threshold, latency.swept)
+        for clip in range(3):
+            before: list[int] = []
+            for k in range(GEOMETRY.blocks):
+                part = slice(k * GEOMETRY.block_frames, (k + 1) * GEOMETRY.block_frames)
+                for length in lengths:
+                    kept = torch.tensor([[*before, length]])
+                    shown, _ = tokenizer.decode_blocks(encoding.codes[clip, None, : k + 1], kept, None)
+                    if float(loss(shown[:, :, part].clamp(0, 1), video[clip, None, :, part])) <= threshold + 1e-7:
+                        break
+                before.append(length)
+            assert found[clip].tolist() == before
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 16])
+def test_bisection_is_the_sweep_where_losses_fall(codec: Codec, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    video = random_video(GEOMETRY, 8).float()
+    lengths = tuple(range(1, count + 1))
+    pace = torch.rand(8, generator=torch.Generator().manual_seed(count))
+
+    def losses(kept: torch.Tensor) -> torch.Tensor:
+        return 1 - pace[:, None] * kept / count
+
+    truth = Truth(codec.bundle.tokenizer, codec.bundle.tokenizer.encode(video), video, lengths, block_loss("mse"))
+    monkeypatch.setattr(truth, "score", lambda _block, _memory: losses(torch.tensor(lengths)[None]))
+    monkeypatch.setattr(latency, "loss_at", lambda _truth, _block, _memory, kept: losses(kept)[:, 0])
+    for threshold in (-1.0, 0.3, 0.6, 0.9, 2.0):
+        swept = latency.swept(truth, 0, None, threshold)
+        assert torch.equal(latency.bisected(truth, 0, None, threshold), swept)
+
+
+def test_a_loss_at_own_lengths_is_the_column_of_that_length(codec: Codec) -> None:
+    video = random_video(GEOMETRY, 3).float()
+    with torch.inference_mode():
+        encoding = codec.bundle.tokenizer.encode(video)
+        truth = Truth(codec.bundle.tokenizer, encoding, video, (2, 4, 6), block_loss("mse"))
+        scores = truth.score(0, None)
+        found = latency.loss_at(truth, 0, None, torch.tensor([[2], [6], [4]]))
+    assert torch.allclose(found, scores[torch.arange(3), torch.tensor([0, 2, 1])], atol=1e-6)
+
+
+def test_scaled_settings_keep_their_proportions() -> None:
+    whole = load_recipe(TokenizerTraining, "tiny")
+    third = models.scaled(whole, 1700)
+    assert third.run.steps == 1700
+    assert [stage.start for stage in third.stages] == [0, 500, 1300]
+    assert [stage.batch for stage in third.stages] == [stage.batch for stage in whole.stages]
+    assert (third.tail_drop.start, third.tail_drop.steps, third.tail_drop.share) == (33, 133, 0.8)
+    assert (third.codebook.quantize.start, third.codebook.quantize.steps) == (200, 300)
+    assert third.codebook.revive_until == 1567
+    assert third.optimizer.warmup == 67
+    assert third.run.ema == pytest.approx(0.994)
+    assert models.scaled(whole, None) is whole
+
+
+def test_stages_stay_apart_in_the_shortest_runs() -> None:
+    starts = [stage.start for stage in models.scaled(load_recipe(TokenizerTraining, "tiny"), 3).stages]
+    assert starts == sorted(set(starts))
+
+
+def test_recipes_in_epochs_are_not_scaled() -> None:
+    with pytest.raises(ValueError, match="counts epochs"):
+        models.scaled(load_recipe(TokenizerTraining, "l"), 100)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "l"])
+def test_tokenizers_differ_in_nothing_but_what_is_compared(preset: str) -> None:
+    options = models.parse(["--data", "videos/manifest.csv", "--preset", preset])
+    jobs = {job.name: job.settings for job in models.jobs(options)}
+    ours, causal = jobs["adaptok"], jobs["causaltok"]
+    assert isinstance(ours, TokenizerTraining)
+    assert isinstance(causal, TokenizerTraining)
+    assert replace(causal, model=ours.model, tail_drop=ours.tail_drop) == ours
+    g = causal.model.tokenizer.geometry
+    assert 2 * g.tokens_per_block == ours.model.tokenizer.geometry.tokens_per_block
+    assert causal.model.tokenizer.lengths.law == "full"
+    assert causal.tail_drop.at(10**6) == 0
+    for size in ("size-s", "size-l"):
+        assert replace(jobs[size], model=ours.model) == ours
+    scorers = [job for name, job in jobs.items() if name.startswith("scorer-")]
+    assert len({replace(job, metric="mse") for job in scorers if isinstance(job, ScorerTraining)}) == 1
+    assert len(scorers) == 4
+
+
+def test_attention_adds_up_and_sees_only_its_own_block(codec: Codec) -> None:
+    video = random_video(GEOMETRY, 2).float()
+    maps = attention.over_patches(codec.bundle.tokenizer, video, block=1)
+    assert maps.shape == (2, GEOMETRY.tokens_per_block, *GEOMETRY.grid)
+    assert torch.allclose(maps.flatten(2).sum(dim=-1), torch.ones(2, GEOMETRY.tokens_per_block))
+    later = video.clone()
+    later[:, :, 2 * GEOMETRY.block_frames :] = 0
+    assert torch.allclose(attention.over_patches(codec.bundle.tokenizer, later, block=1), maps, atol=1e-6)
+    even = torch.full((1, 1, *GEOMETRY.grid), 1 / GEOMETRY.patches_per_block)
+    assert float(attention.effective_patches(even)) == pytest.approx(GEOMETRY.patches_per_block)
+
+
+SCRIPTS: dict[str, tuple[Callable[[], None], list[str], set[str]]] = {
+    "reconstruction": (reconstruction.main, [], {"reconstruction", "equal quality"}),
+    "ablation": (ablation.main, [], {"ablation", "differences"}),
+    "strategies": (strategies.main, ["--skip", "oracle", "ilp"], {"strategies", "ipal less fixed", "scopes"}),
+    "figures": (figures.main, ["--scoring", "mse"], set(figures.FIGURES)),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_run_from_videos_to_their_file_and_onto_the_page(
+    name: str, line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main, more, tables = SCRIPTS[name]
+    monkeypatch.setattr(sys, "argv", [f"benchmarks/paper/{name}.py", *line, *more])
+    main()
+    result = json.loads((tmp_path / "results" / "paper" / f"{name}.json").read_text())
+    assert set(result["tables"]) == tables
+    assert result["command"].startswith(f"python benchmarks/paper/{name}.py")
+    text = results.section(name, "tiny", tmp_path / "results" / "paper", tmp_path / "images" / "paper")
+    for head in tables:
+        assert f"**{head}**" in text
+
+
+def test_models_of_one_table_are_compared(line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [f"A={tmp_path}/runs/causaltok/best", f"B={tmp_path}/runs/scorer-perceptual/best"]
+    monkeypatch.setattr(sys, "argv", ["scaling.py", *line, "--models", *given])
+    scaling.main()
+    rows = json.loads((tmp_path / "results" / "paper" / "scaling.json").read_text())["tables"]["scaling"]
+    assert [found["model"] for found in rows] == ["A", "A", "B", "B"]
+    assert rows[0]["parameters"] < rows[2]["parameters"]
+
+
+def test_the_page_keeps_its_prose_and_invents_nothing(tmp_path: Path) -> None:
+    page = "# Title\n\nBefore.\n\n<!-- scaling -->\nold table\n<!-- /scaling -->\n\nAfter, by hand.\n"
+    new = results.updated(page, "tiny", tmp_path, tmp_path)
+    assert new.startswith("# Title\n\nBefore.\n")
+    assert new.endswith("After, by hand.\n")
+    assert "old table" not in new
+    assert "Not measured yet" in new
+    assert results.updated(new, "tiny", tmp_path, tmp_path) == new
+
+
+def test_quoted_numbers_stand_as_printed() -> None:
+    assert common.published("ablation")[4]["lpips"] == "0.170"
+    assert common.published("no such table") == []
+
+
+def test_times_are_ratios_to_the_first_way() -> None:
+    rows = latency.in_turns({name: lambda: torch.ones(2, 3) for name in ("a", "b")}, repeats=3, videos=2)
+    assert rows[0]["times"] == [1.0, 1.0, 1.0]
+    assert rows[1]["tokens"] == 3.0
