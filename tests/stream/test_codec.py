@@ -192,13 +192,17 @@ def test_tokens_round_trip_through_a_file(codec: Codec, tmp_path: Path) -> None:
         Tokens.open(tmp_path / "b.adtk")
 
 
-def test_another_scorer_leaves_tokens_what_they_are(codec: Codec) -> None:
+def test_another_scorer_or_prior_leaves_tokens_what_they_are(codec: Codec) -> None:
     other = tiny_bundle(seed=1, dtype=torch.float32)
-    rescored = Codec(dataclasses.replace(codec.bundle, scorer=other.scorer))
-    assert rescored.fingerprint == codec.fingerprint
-    assert rescored.identity != codec.identity
+    alike = tiny_bundle(dtype=torch.float32)
+    assert alike.tokenizer.prior is not None
+    torch.nn.init.zeros_(alike.tokenizer.prior.head.weight)
     tokens = codec.encode(noise(6))
-    assert np.array_equal(rescored.decode(tokens), codec.decode(tokens))
+    for bundle in (dataclasses.replace(codec.bundle, scorer=other.scorer), alike):
+        changed = Codec(bundle)
+        assert changed.fingerprint == codec.fingerprint
+        assert changed.identity != codec.identity
+        assert np.array_equal(changed.decode(tokens), codec.decode(tokens))
 
 
 def test_the_wrong_model_is_refused(codec: Codec) -> None:

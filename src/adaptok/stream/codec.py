@@ -6,6 +6,7 @@ videos go through the same sessions as live streams, so both give the same codes
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Literal, no_type_check
 
 import numpy as np
 from jaxtyping import Int, UInt8
-from torch import nn
+from torch import Tensor
 
 from adaptok.allocation import Budget, Pace
 from adaptok.bundle import Bundle
@@ -89,13 +90,18 @@ class Codec:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Tells tokens apart: a digest of the tokenizer. A scorer decides how many are kept, not what they mean."""
-        return _digest(replace(self.bundle.config, scorer=None), self.bundle.tokenizer)
+        """Tells tokens apart: a digest of encoder, quantizer and decoder.
+
+        A scorer decides how many tokens are kept and a prior how tightly they are packed, neither what they mean.
+        """
+        config, weights = self.bundle.config, self.bundle.tokenizer.state_dict()
+        plain = replace(config, scorer=None, tokenizer=replace(config.tokenizer, prior=None))
+        return _digest(plain, {name: value for name, value in weights.items() if not name.startswith("prior.")})
 
     @cached_property
     def identity(self) -> str:
-        """Tells models apart, the scorer included."""
-        return _digest(self.bundle.config, self.bundle.modules)
+        """Tells models apart: a digest of all that there is."""
+        return _digest(self.bundle.config, self.bundle.modules.state_dict())
 
     @property
     def bits_per_token(self) -> int:
@@ -214,10 +220,10 @@ def describe(budget: Budget) -> str:
     return " ".join(f"{name}={getattr(budget, name)}" for name in names if getattr(budget, name) is not None)
 
 
-def _digest(config: ModelConfig, network: nn.Module) -> str:
+def _digest(config: ModelConfig, weights: Mapping[str, Tensor]) -> str:
     """32 hexadecimal digits of a configuration and weights."""
     digest = hashlib.sha256(model_config_to_yaml(config).encode())
-    for name, value in sorted(network.state_dict().items()):
+    for name, value in sorted(weights.items()):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(value.detach().float().cpu().numpy()).tobytes())
     return digest.hexdigest()[:32]
