@@ -151,13 +151,13 @@ def test_a_loss_at_own_lengths_is_the_column_of_that_length(codec: Codec) -> Non
 
 def test_scaled_settings_keep_their_proportions() -> None:
     whole = load_recipe(TokenizerTraining, "tiny")
-    third = models.scaled(whole, 1700)
-    assert third.run.steps == 1700
-    assert [stage.start for stage in third.stages] == [0, 500, 1300]
+    third = models.scaled(whole, 2500)
+    assert third.run.steps == 2500
+    assert [stage.start for stage in third.stages] == [0, 500]
     assert [stage.batch for stage in third.stages] == [stage.batch for stage in whole.stages]
     assert (third.tail_drop.start, third.tail_drop.steps, third.tail_drop.share) == (33, 133, 0.8)
     assert (third.codebook.quantize.start, third.codebook.quantize.steps) == (200, 300)
-    assert third.codebook.revive_until == 1567
+    assert third.codebook.revive_until == 2300
     assert third.optimizer.warmup == 67
     assert third.run.ema == pytest.approx(0.994)
     assert models.scaled(whole, None) is whole
