@@ -3,9 +3,9 @@
     python benchmarks/paper/models.py --data videos/manifest.csv --steps 2400 --scorer-steps 600 [--only adaptok ...]
 
 Into runs/paper: `adaptok` (with sampler) and `causaltok` (every block whole, half as many tokens), from scratch by the
-same recipe, seed and number of steps; `scorer-METRIC` on `adaptok`; `size-s` and `size-l`, smaller and larger, on the
-same clips; `tokens-*`, corpora with the same number of tokens per clip on average, and generators on them, `ar-*` by
-class and `fp-*` by first frames. What is finished is skipped, what was cut goes on. Recipes are the shipped ones of
+same recipe, seed and number of steps; `scorer-METRIC` on `adaptok`; `size-*`, other sizes, on the same clips;
+`tokens-*`, corpora with the same number of tokens per clip on average, and generators on them, `ar-*` by class and
+`fp-*` by first frames. What is finished is skipped, what was cut goes on. Recipes are the shipped ones of
 `--preset`; fewer `--steps` shrink everything that happens at a step in proportion. With UCF-101 and GPUs:
 `--preset l --data ucf101.csv`. `--dry-run` only prints the commands.
 """
@@ -30,8 +30,8 @@ from adaptok.training.settings import OptimizerConfig, RunConfig
 Training = TokenizerTraining | ScorerTraining | GeneratorTraining
 KINDS = {TokenizerTraining: "tokenizer", ScorerTraining: "scorer", GeneratorTraining: "generator"}
 SIZES = {
-    "tiny": {"size-s": (96, 2, 3), "size-l": (256, 6, 8)},
-    "l": {"size-s": (512, 6, 8), "size-l": (1024, 24, 16)},
+    "tiny": {"size-s": (96, 2, 3), "size-m": (128, 3, 4)},
+    "l": {"size-s": (512, 6, 8), "size-xl": (1024, 24, 16)},
 }
 """Width, depth and heads beside the preset's own; those of `l` are the paper's S and XL."""
 GENERATORS = {"tiny": {"ar": "ar-tiny", "fp": "ar-tiny"}, "l": {"ar": "ar", "fp": "fp"}}

@@ -2,14 +2,18 @@
 
     python benchmarks/paper/scaling.py --data videos/manifest.csv [--models S=FOLDER M=FOLDER L=FOLDER]
 
-runs/paper/size-s, adaptok and size-l saw the same clips in the same order for as many steps. Equal lengths unless
+runs/paper/adaptok and runs/paper/size-* saw the same clips in the same order for as many steps. Equal lengths unless
 `--strategy ipal` is given, which takes models with scorers; at a half of the tokens, as in the paper, and at all of
 them. Writes results/paper/scaling.json.
 """
 
 from common import arguments, compared, facts_of, finish, parsed
 
-SIZES = {"S": "size-s", "M": "adaptok", "L": "size-l"}
+SIZES = {
+    "tiny": {"S": "size-s", "M": "size-m", "L": "adaptok"},
+    "l": {"S": "size-s", "L": "adaptok", "XL": "size-xl"},
+}
+"""Folders in runs/paper, the smallest first."""
 BUDGETS = (1 / 2, 1)
 
 
@@ -18,7 +22,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", metavar="NAME=FOLDER", help="those of models.py if not given")
     parser.add_argument("--strategy", default="fixed")
     options = parsed(parser)
-    options.models = options.models or [f"{name}={options.runs / folder / 'best'}" for name, folder in SIZES.items()]
+    sizes = SIZES.get(options.preset, {})
+    options.models = options.models or [f"{name}={options.runs / folder / 'best'}" for name, folder in sizes.items()]
     rows, found = compared(options, "model", BUDGETS, options.strategy)
     finish("scaling", options, {"scaling": rows}, facts_of(*found))
 

@@ -20,6 +20,7 @@ from adaptok.generation import (
     open_generator,
 )
 from adaptok.generation.config import generator_config_from_yaml, generator_config_to_yaml
+from adaptok.generation.packed import packed
 from adaptok.interop import load_official_generator
 
 COUNTS = {
@@ -93,6 +94,21 @@ def test_dropout_is_for_training_only() -> None:
     assert torch.equal(generator(ids), generator(ids))
     generator.train()
     assert not torch.equal(generator(ids), generator(ids))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 33])
+def test_packed_weights_compute_the_same(rows: int) -> None:
+    plain = random_generator(class_config(), dtype=torch.float32)
+    quick = packed(plain)
+    ids = torch.randint(0, plain.config.outputs, (rows, 5), generator=torch.Generator().manual_seed(0))
+    assert (quick is not plain) == torch.backends.mkldnn.is_available()
+    assert torch.allclose(quick(ids), plain(ids), atol=1e-5)
+    assert all(isinstance(layer.qkv, torch.nn.Linear) for layer in plain.llama.layers)  # the original stays as it was
+
+
+def test_other_precisions_are_not_packed() -> None:
+    plain = random_generator(class_config(), dtype=torch.float64)
+    assert packed(plain) is plain
 
 
 def test_a_new_generator_knows_nothing() -> None:

@@ -16,6 +16,7 @@ from adaptok.generation.cache import Cache
 from adaptok.generation.choice import Draws, choose, guide
 from adaptok.generation.config import GeneratorConfig
 from adaptok.generation.generator import Generator
+from adaptok.generation.packed import packed
 from adaptok.generation.sequence import Codes, Ids, Prompt, class_ids, flatten
 from adaptok.generation.settings import Rules, Sampling
 
@@ -114,6 +115,7 @@ class Engine:
         self.batch = min(batch, len(prompts))
         self._free = class_ids(self.config, None) if self.pair == 2 else np.zeros(0, np.int64)
         with torch.inference_mode():
+            self._packed = packed(generator)
             self.cache = self._cache(prompts)
             self._admit()
 
@@ -192,7 +194,7 @@ class Engine:
 
     def _logits(self) -> torch.Tensor:
         """Scores of the next ids, guided where they are to be."""
-        rows, pair, cache, generator = self.rows, self.pair, self.cache, self.generator
+        rows, pair, cache, generator = self.rows, self.pair, self.cache, self._packed
         # At its first step a free row reads its own condition, later both read the same id.
         ids = [i for row in rows for i in ((row.next_id, self._free_id(row)) if pair == 2 else (row.next_id,))]
         places = [cache.column - offset for offset in cache.offsets[: cache.count]]
