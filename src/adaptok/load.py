@@ -22,11 +22,15 @@ def embedded() -> tuple[str, ...]:
     return tuple(sorted(entry.name for entry in folder.iterdir() if (entry / CONFIG_FILE).is_file()))
 
 
+def folder_of(name: str | Path) -> Path:
+    """The folder of an embedded model by its name; any other path as it is."""
+    return Path(str(resources.files("adaptok"))) / "models" / str(name) if str(name) in embedded() else Path(name)
+
+
 def load(name: str | Path, device: torch.device | str | None = None) -> Codec:
     """A codec from an embedded model's name, a folder that was saved, or a published checkpoint (folder or hub id)."""
     if str(name) in embedded():
-        with resources.as_file(resources.files("adaptok") / "models" / str(name)) as folder:
-            bundle = open_bundle(folder)
+        bundle = open_bundle(folder_of(name))
     elif Path(name).is_dir():
         bundle = open_bundle(name) if (Path(name) / CONFIG_FILE).is_file() else load_official(name)
     elif str(name) in presets():

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 from generator_makers import codec_of, generator_settings, make_tokens
 from training_makers import TRAIN, lines, run_program
 
-from adaptok.generation import Director, Sampling, generator_preset, open_generator
+from adaptok.generation import Director, Generator, Sampling, generator_preset, open_generator
 from adaptok.training import GeneratorTraining, load_recipe, recipe_yaml, train_generator
 from adaptok.training.finite import NotFinite
 from adaptok.training.generator_recipe import GeneratorRecipe, balanced
@@ -37,10 +37,12 @@ def recipe_of(settings: GeneratorTraining) -> GeneratorRecipe:
     return GeneratorRecipe(settings, make_fabric(settings.run), train, val)
 
 
-@pytest.mark.parametrize("condition", ["class", "frames"])
-def test_a_run_leaves_a_generator_that_generates(made: tuple[Path, Path], tmp_path: Path, condition: str) -> None:
+@pytest.mark.parametrize(("condition", "code_rows"), [("class", False), ("frames", False), ("class", True)])
+def test_a_run_leaves_a_generator_that_generates(
+    made: tuple[Path, Path], tmp_path: Path, condition: str, code_rows: bool
+) -> None:
     model, tokens = made
-    overrides = (f"condition={condition}", f"tokenizer={model}", "samples=2")
+    overrides = (f"condition={condition}", f"tokenizer={model}", "samples=2", f"code_rows={code_rows}")
     outcome = train_generator(generator_settings(tmp_path, tokens, overrides), tmp_path / "run")
     assert (outcome.reason, outcome.progress.step) == ("finished", 8)
     assert [line["step"] for line in lines(tmp_path / "run", "val")] == [4, 8]
@@ -92,8 +94,9 @@ def test_it_learns(made: tuple[Path, Path], tmp_path: Path) -> None:
     assert found["perplexity"] < 0.8 * found["perplexity_unigram"]
 
 
-def test_stopped_and_resumed_is_bit_identical(made: tuple[Path, Path], tmp_path: Path) -> None:
-    settings = generator_settings(tmp_path, made[1])
+@pytest.mark.parametrize("code_rows", [False, True])
+def test_stopped_and_resumed_is_bit_identical(made: tuple[Path, Path], tmp_path: Path, code_rows: bool) -> None:
+    settings = generator_settings(tmp_path, made[1], (f"tokenizer={made[0]}", f"code_rows={code_rows}"))
     train_generator(settings, tmp_path / "whole")
     train_generator(settings, tmp_path / "parts", max_minutes=0.0)
     train_generator(settings, tmp_path / "parts", resume=True)
@@ -102,6 +105,25 @@ def test_stopped_and_resumed_is_bit_identical(made: tuple[Path, Path], tmp_path:
     a, b = (tmp_path / name / "last" / "model.safetensors" for name in ("whole", "parts"))
     assert a.read_bytes() == b.read_bytes()
     assert len({x["loss"] for x in whole}) == 8, "dropout and order differ from step to step"
+
+
+def test_rows_of_codes_are_a_function_of_their_vectors(made: tuple[Path, Path], tmp_path: Path) -> None:
+    """Alike codes have alike rows, gradients reach the function and not the rows, and what is saved is plain."""
+    recipe = recipe_of(generator_settings(tmp_path, made[1], (f"tokenizer={made[0]}", "code_rows=true", *STILL)))
+    codes, width = recipe.config.codebook_size, recipe.config.transformer.width
+    own = dict(recipe.generator.named_parameters())["embedding.parametrizations.weight.original"]
+    assert own.shape == (recipe.config.ids - codes, width)
+    vectors = torch.nn.functional.normalize(codec_of(made[0]).bundle.tokenizer.quantizer.codebook.detach(), dim=-1)
+    rows = recipe.generator.embedding.weight.detach()[:codes]
+    near, far = torch.cdist(vectors, vectors), torch.cdist(rows, rows)
+    above = torch.triu_indices(codes, codes, 1).unbind()
+    assert torch.corrcoef(torch.stack([near[above], far[above]]))[0, 1] > 0.5
+    recipe.learn(next(recipe.batches(0)), 0)
+    ids = torch.randint(0, codes, (2, 4))
+    saved = recipe.bundle().generator
+    with recipe.average.in_place():
+        assert torch.equal(saved(ids), recipe.generator.eval()(ids))
+    assert set(saved.state_dict()) == set(Generator(recipe.config).state_dict())
 
 
 def gradients(settings: GeneratorTraining) -> dict[str, torch.Tensor]:
@@ -176,7 +198,12 @@ def test_what_does_not_fit_is_refused(made: tuple[Path, Path], corpus: Path, tmp
     with pytest.raises(ValueError, match="no token corpus at"):
         train_generator(generator_settings(tmp_path, tmp_path / "nowhere"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    for override, message in (("class_dropout=2", "class_dropout"), ("batch=0", "batch"), ("condition=text", "condit")):
+    for override, message in (
+        ("class_dropout=2", "class_dropout"),
+        ("batch=0", "batch"),
+        ("condition=text", "condit"),
+        ("code_rows=true", "needs tok"),
+    ):
         with pytest.raises(ValueError, match=message):
             generator_settings(tmp_path, bare, (override,))
 

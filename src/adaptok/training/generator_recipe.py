@@ -20,8 +20,10 @@ from adaptok.generation.config import GeneratorConfig
 from adaptok.generation.generate import check_match
 from adaptok.generation.generator import Generator
 from adaptok.generation.sequence import IGNORED, Ids, SequenceBatch, class_ids, context_ids, flatten, make_batch
+from adaptok.load import folder_of
 from adaptok.stream.codec import Codec
 from adaptok.training.clips import Order
+from adaptok.training.code_rows import plain_state, share_rows
 from adaptok.training.curriculum import Stage, steps_for
 from adaptok.training.finite import check_finite
 from adaptok.training.generator_settings import GeneratorTraining
@@ -101,15 +103,17 @@ class GeneratorRecipe:
         self.stages = (Stage(blocks=self.config.blocks, batch=settings.batch),)
         self._shown = balanced(train.labels) if settings.data.balance else list(range(len(train)))
         self.steps = self.run.steps or steps_for(self.stages, (self.run.epochs or 0) * len(self._shown))
+        self.codec = None
+        if settings.tokenizer is not None:
+            self.codec = Codec(open_bundle(folder_of(settings.tokenizer)).to(fabric.device))
+            check_match(self.config, self.codec)
         torch.manual_seed(self.run.seed)
         self.generator = Generator(self.config).train()
+        if settings.code_rows and self.codec is not None:
+            share_rows(self.generator, self.codec.bundle.tokenizer.quantizer.codebook.cpu())
         save_memory(self.generator, fabric, self.run)
         self.learner = Learner(fabric, GeneratorObjective(self.generator), settings.optimizer, self.steps, self.run)
         self.average = Average(self.generator, self.run.ema)
-        self.codec = None
-        if settings.tokenizer is not None:
-            self.codec = Codec(open_bundle(settings.tokenizer).to(fabric.device))
-            check_match(self.config, self.codec)
         self._unigram = unigram_loss(train, val, self._val_clips(), self.config)
 
     def batches(self, first: int) -> Iterator[TokenBatch]:
@@ -168,7 +172,7 @@ class GeneratorRecipe:
         """A copy of the generator with averaged weights."""
         copy = Generator(self.config).eval()
         with self.average.in_place():
-            copy.load_state_dict({name: whole(value) for name, value in self.generator.state_dict().items()})
+            copy.load_state_dict({name: whole(value) for name, value in plain_state(self.generator).items()})
         return GeneratorBundle(copy)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -43,7 +43,10 @@ class GeneratorTraining(Strict):
     """Share of samples that are shown without their class, so that guidance has something to compare with."""
     data: TokenDataConfig
     tokenizer: Path | None = None
-    """Folder of the tokenizer; where it is given, validation shows samples."""
+    """Folder of the tokenizer, or an embedded model's name; where it is given, validation shows samples."""
+    code_rows: bool = False
+    """Embeddings and scores of codes are computed from the tokenizer's code vectors by a small network, learnt in their
+    place, so that codes that look alike are treated alike; saved as plain rows. For few clips; needs `tokenizer`."""
     samples: int = 4
     """Samples in the picture."""
     batch: int = 64
@@ -56,4 +59,5 @@ class GeneratorTraining(Strict):
         need_share(class_dropout=self.class_dropout)
         need(min(self.batch, self.samples) >= 1, "batch and samples must be at least 1")
         need(bool(self.name), "name must not be empty")
+        need(not self.code_rows or self.tokenizer is not None, "code_rows needs tokenizer, whose code vectors it reads")
         self.run.need_equal_parts(self.batch)

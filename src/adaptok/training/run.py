@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import track
 
 from adaptok.bundle import CONFIG_FILE
+from adaptok.load import folder_of
 from adaptok.training.data_settings import DataConfig
 from adaptok.training.frames import FrameStore, open_store
 from adaptok.training.generator_recipe import GeneratorRecipe
@@ -75,7 +76,7 @@ def _train(
 
 def _need_model(folder: Path, field: str) -> None:
     """Refuse a missing model before the data are decoded, which may take hours."""
-    if not (folder / CONFIG_FILE).is_file():
+    if not (folder_of(folder) / CONFIG_FILE).is_file():
         raise ValueError(f"{field}: {folder} holds no model: there is no {CONFIG_FILE} in it")
 
 

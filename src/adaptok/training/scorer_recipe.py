@@ -28,6 +28,7 @@ from adaptok.allocation.truth import (
     true_scores,
 )
 from adaptok.bundle import Bundle, build, open_bundle
+from adaptok.load import folder_of
 from adaptok.shapes import Kept, Video
 from adaptok.tokenizer.model import Encoding
 from adaptok.tokenizer.tail_drop import sample_kept
@@ -104,7 +105,7 @@ class ScorerRecipe:
 
     def __init__(self, settings: ScorerTraining, fabric: Fabric, train: FrameStore, val: FrameStore) -> None:
         self.settings, self.run, self.fabric = settings, settings.run, fabric
-        old = open_bundle(settings.tokenizer)
+        old = open_bundle(folder_of(settings.tokenizer))
         self.config = replace(old.config, scorer=settings.scorer)
         self.geometry = old.config.tokenizer.geometry
         self.tokenizer = old.tokenizer.requires_grad_(False).to(fabric.device)

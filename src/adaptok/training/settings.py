@@ -201,7 +201,7 @@ class TokenizerTraining(Strict):
     adversary: AdversaryConfig | None = None
     run: RunConfig
     initial: Path | None = None
-    """A folder with weights to start from; a prior that they lack starts at random."""
+    """A folder with weights to start from, or an embedded model's name; a prior that they lack starts at random."""
     learn: tuple[Literal["encoder", "quantizer", "decoder", "prior"], ...] = ()
     """Parts that learn while the others stay as they are in `initial`; all where empty. [prior] adds a prior to a
     finished tokenizer, [decoder] improves pictures without changing a token."""
@@ -245,7 +245,7 @@ class ScorerTraining(Strict):
     """The recipe of a scorer."""
 
     tokenizer: Path
-    """Folder with the trained tokenizer, which stays as it is."""
+    """Folder with the trained tokenizer, which stays as it is, or an embedded model's name."""
     scorer: ScorerConfig
     data: DataConfig
     augment: AugmentConfig = field(default_factory=AugmentConfig)

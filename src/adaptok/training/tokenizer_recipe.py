@@ -18,6 +18,7 @@ from adaptok.allocation.context import Prediction, judge
 from adaptok.allocation.scope import batch as share_batch
 from adaptok.bundle import Bundle, build, open_bundle
 from adaptok.config import PriorConfig
+from adaptok.load import folder_of
 from adaptok.metrics import LPIPS
 from adaptok.shapes import Kept, Video
 from adaptok.tokenizer.tail_drop import sample_kept
@@ -68,7 +69,7 @@ class TokenizerRecipe:
         settings = self.settings
         torch.manual_seed(self.run.seed)
         if settings.initial is not None:
-            bundle = open_bundle(settings.initial)
+            bundle = open_bundle(folder_of(settings.initial))
             if settings.model.tokenizer.prior is not None and bundle.tokenizer.prior is None:
                 bundle = with_prior(bundle, settings.model.tokenizer.prior)
             if bundle.config.tokenizer != settings.model.tokenizer:
