@@ -223,6 +223,7 @@ def test_each_variation_is_seen() -> None:
         {"strides": (2,)},
         {"gamma": 1.0},
         {"stills": 1.0},
+        {"cuts": 1.0},
     ):
         config = AugmentConfig(**{"crop": (1.0, 1.0), "flip": 0.0, **change})
         pairs = [
@@ -230,6 +231,18 @@ def test_each_variation_is_seen() -> None:
             for seed in range(3)
         ]
         assert any(not torch.equal(a, b) for a, b in pairs), change
+
+
+def test_a_cut_changes_the_scene_once() -> None:
+    frames = np.repeat(moving_pictures(1, 80, 120, seed=5), 20, axis=0)  # stands still: only a cut moves
+    still = AugmentConfig(flip=0.0, cuts=1.0)
+    places = []
+    for seed in range(40):
+        clip = training_clip(frames, 8, (32, 32), still, np.random.default_rng(seed)).float()
+        moved = (clip[:, 1:] - clip[:, :-1]).abs().amax(dim=(0, 2, 3)) > 0
+        assert moved.sum() <= 1
+        places += moved.nonzero().flatten().tolist()
+    assert set(places) == set(range(7)), "any frame but the first may begin the other scene"
 
 
 def test_pans_move_smoothly_and_stay_inside() -> None:

@@ -244,6 +244,22 @@ def test_scorer_run_resumes_exactly_and_reports(corpus: Path, tmp_path: Path, le
     assert all(torch.equal(before[name], value) for name, value in bundle.tokenizer.state_dict().items())
 
 
+def test_a_scorer_goes_on_from_another(corpus: Path, tmp_path: Path) -> None:
+    """With a rate of next to nothing it stays what it was, in the metric's own units."""
+    train_tokenizer(small_settings(tmp_path, corpus, ("run.steps=2",)), tmp_path / "run")
+    train_scorer(scorer_settings(tmp_path, corpus), tmp_path / "first")
+    still = (f"tokenizer={tmp_path / 'first' / 'last'}", "optimizer.rate=1e-12", "optimizer.final_rate=0")
+    train_scorer(scorer_settings(tmp_path, corpus, (*still, "initial=true")), tmp_path / "second")
+    first, second = (open_bundle(tmp_path / name / "last") for name in ("first", "second"))
+    assert first.scorer is not None
+    assert second.scorer is not None
+    video = torch.rand(2, 3, 8, 32, 32)
+    encoding, kept = first.tokenizer.encode(video), torch.full((2, 2), 16)
+    assert torch.allclose(first.scorer.score_all(encoding, kept), second.scorer.score_all(encoding, kept), atol=1e-5)
+    with pytest.raises(ValueError, match="no scorer of the recipe's size"):
+        train_scorer(scorer_settings(tmp_path, corpus, ("initial=true",)), tmp_path / "third")
+
+
 def test_progress_is_silent_without_a_terminal(corpus: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert not Console(stderr=True).is_terminal
     train_tokenizer(small_settings(tmp_path, corpus, ("run.steps=1",)), tmp_path / "run")

@@ -23,6 +23,16 @@ def training_clip(
     frames: AnyFrames, count: int, size: tuple[int, int], config: AugmentConfig, rng: Generator
 ) -> ClipBytes:
     """A random clip of `count` frames of `size` (height, width)."""
+    clip = _scene(frames, count, size, config, rng)
+    # Without cuts no number is drawn for them: recipes without cuts show the clips they always did.
+    if config.cuts and rng.random() < config.cuts and count > 1:
+        cut = int(rng.integers(1, count))
+        clip = torch.cat([clip[:, :cut], _scene(frames, count, size, config, rng)[:, cut:]], dim=1)
+    return clip
+
+
+def _scene(frames: AnyFrames, count: int, size: tuple[int, int], config: AugmentConfig, rng: Generator) -> ClipBytes:
+    """A random clip without cuts but those of the video."""
     transposed = rng.random() < config.transpose
     target = size[::-1] if transposed else size
     if rng.random() < config.stills:

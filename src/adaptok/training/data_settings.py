@@ -52,10 +52,13 @@ class AugmentConfig(Strict):
     """Gamma between 1/(1+x) and 1+x."""
     stills: float = 0.0
     """Share of clips that are a slow pan and zoom over one frame."""
+    cuts: float = 0.0
+    """Share of clips that change the scene once: from some frame on another window of the video, varied anew."""
 
     def __post_init__(self) -> None:
         low, high = self.crop
         need(0 < low <= high <= 1, f"augment: crop must be two rising shares in 0..1, got {self.crop}")
         need(min(self.strides, default=0) >= 1, f"augment: strides must be positive, got {self.strides}")
-        need_share(flip=self.flip, transpose=self.transpose, reverse=self.reverse, stills=self.stills)
+        shares = {name: getattr(self, name) for name in ("flip", "transpose", "reverse", "stills", "cuts")}
+        need_share(**shares)
         need(0 <= self.colour < 1 and self.gamma >= 0, f"augment: colour in 0..1 and gamma >= 0 are needed: {self}")

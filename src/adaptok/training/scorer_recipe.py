@@ -70,6 +70,14 @@ class Standard(nn.Module):
         last.weight.mul_(self.constants[1])
         last.bias.mul_(self.constants[1]).add_(self.constants[0])
 
+    @torch.no_grad()
+    def unfold(self, scorer: Scorer) -> None:
+        """The opposite of `fold`."""
+        last = scorer.head[2]
+        assert isinstance(last, nn.Linear)
+        last.weight.div_(self.constants[1])
+        last.bias.sub_(self.constants[0]).div_(self.constants[1])
+
 
 class ScorerObjective(nn.Module):
     """The scorer and its loss as one forward."""
@@ -115,6 +123,10 @@ class ScorerRecipe:
         self.steps = self.run.steps or steps_for(self.stages, (self.run.epochs or 0) * len(train))
         torch.manual_seed(self.run.seed)
         self.scorer = Scorer(settings.scorer, self.config.tokenizer)
+        if settings.initial:
+            if old.scorer is None or old.config.scorer != settings.scorer:
+                raise ValueError(f"initial: {settings.tokenizer} has no scorer of the recipe's size to go on from")
+            self.scorer.load_state_dict(old.scorer.state_dict())
         self.loss = block_loss(settings.metric)
         self.lesson_loss = self.loss if settings.score_frames is None else at_frames(self.loss, settings.score_frames)
         save_memory(self.scorer, fabric, self.run)
@@ -172,6 +184,9 @@ class ScorerRecipe:
             self._truth(part, self._lengths(len(part), rng), None, rng)[1] for part in video.split(self.settings.batch)
         ]
         self.standard.measure(torch.cat(scores))
+        if self.settings.initial:
+            self.standard.unfold(self.scorer)
+            self.average = Average(self.scorer, self.run.ema)
 
     def _lengths(self, batch: int, rng: torch.Generator) -> Kept:
         g = self.geometry

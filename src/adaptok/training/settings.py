@@ -247,6 +247,8 @@ class ScorerTraining(Strict):
     tokenizer: Path
     """Folder with the trained tokenizer, which stays as it is, or an embedded model's name."""
     scorer: ScorerConfig
+    initial: bool = False
+    """Whether to go on from the scorer that lies in the tokenizer's folder; from random weights otherwise."""
     data: DataConfig
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     batch: int = 16
