@@ -147,6 +147,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
         corpus, folder = f"{out}/tokens-{tokens}", f"{out}/{model}/best"
         command = ["tokenize", f"{options.data}", corpus, "--model", folder, "--strategy", strategy]
         command += ["--tokens-per-block", half, "--context", f"{CONTEXT}", "--mirror"]
+        command += [] if options.clips is None else ["--clips", f"{options.clips}"]
         found.append(Job(f"tokens-{tokens}", command=tuple(command)))
         for short, recipe in GENERATORS.get(options.preset, {}).items():
             changes = [f"name={short}-{tokens}", f"condition={CONDITIONS[short]}", f"data.corpus={corpus}", devices]
@@ -199,6 +200,7 @@ def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="of every tokenizer; the recipe's if not given")
     parser.add_argument("--scorer-steps", type=int)
     parser.add_argument("--generator-steps", type=int)
+    parser.add_argument("--clips", type=int, help="most clips of a video that generators see; all if not given")
     parser.add_argument("--devices", type=int, default=1, help="processes of a run")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
     parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")
