@@ -44,15 +44,15 @@ Clips = list[tuple[str, np.ndarray]]
 """Labels and frames (T,H,W,3)."""
 
 
-def real_clips(data: Path, codec: Codec, split: str, count: int | None = None) -> Clips:
-    """Windows of the videos of a split (of `count` of them), one of each."""
+def real_clips(data: Path, codec: Codec, split: str, count: int | None = None, windows: int = 1) -> Clips:
+    """Windows of the videos of a split (of `count` of them), so many of each."""
     found: Clips = []
     for entry in spread(list_videos(data, split), count):
         try:
-            windows = read_windows(entry, content_of(entry), codec.geometry, 1, 0)
+            read = read_windows(entry, content_of(entry), codec.geometry, windows, 0)
         except VideoError:  # shorter than a clip
             continue
-        found += [(entry.label, window.images) for window in windows]
+        found += [(entry.label, window.images) for window in read]
     return found
 
 
@@ -111,12 +111,12 @@ class Yardstick:
     other: Clips
 
     @classmethod
-    def of(cls, data: Path, codec: Codec, num: int) -> "Yardstick":
-        """`num` clips of each kind; a ValueError where there are not enough videos."""
-        everything, network = real_clips(data, codec, "train"), I3D()
+    def of(cls, data: Path, codec: Codec, num: int, windows: int = 1) -> "Yardstick":
+        """`num` clips of each kind, at most `windows` of a video; a ValueError where there are not enough."""
+        everything, network = real_clips(data, codec, "train", windows=windows), I3D()
         order = np.random.default_rng(0).permutation(len(everything))
         if len(order) < 2 * num:
-            raise ValueError(f"--num {num} needs twice as many videos, there are {len(order)}")
+            raise ValueError(f"--num {num} needs twice as many clips, there are {len(order)}; --windows gives more")
         real, other = ([everything[i] for i in order[k * num : (k + 1) * num]] for k in range(2))
         return cls(network, features(network, [clip for _, clip in real], "real clips"), real, other)
 
@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--corpus", nargs="*", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--tokenizer", default="tiny")
     parser.add_argument("--num", type=int, default=96)
+    parser.add_argument("--windows", type=int, default=1, help="clips of each video, for data of few videos")
     parser.add_argument("--val-clips", type=int, default=128)
     parser.add_argument("--context", type=int, default=5)
     parser.add_argument("--temperature", type=float, default=1.0)
@@ -161,7 +162,7 @@ def main() -> None:
     warnings.simplefilter("ignore", FewSamplesWarning)
     codec, corpora = adaptok.load(options.tokenizer), dict(map(named, options.corpus))
     try:
-        yardstick = Yardstick.of(options.data, codec, options.num)
+        yardstick = Yardstick.of(options.data, codec, options.num, options.windows)
     except ValueError as error:
         parser.error(str(error))
     floor = yardstick.floor(codec)
