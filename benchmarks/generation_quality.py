@@ -7,7 +7,8 @@ per token of held-out clips where the corpus it learnt from is given (`--corpus 
 the unigram distribution; gFVD of `--num` samples against as many real clips of the training split, at the settings
 given; tokens per clip and seconds. The real clips against other real ones are the floor, real clips through the
 tokenizer what a perfect generator could reach. Classes are drawn as often as they occur. Writes
-results/generation_quality.json.
+results/generation_quality.json; with `--picture` also docs/images/generation.png, samples of the first generator: a row
+per class, one real clip on the left, the first samples beside it, not chosen.
 """
 
 import argparse
@@ -40,6 +41,7 @@ from adaptok.training.listing import list_videos
 from adaptok.training.token_corpus import open_corpus
 from adaptok.video import VideoError, to_video
 
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 Clips = list[tuple[str, np.ndarray]]
 """Labels and frames (T,H,W,3)."""
 
@@ -139,6 +141,23 @@ class Yardstick:
         return {**row, "gfvd": self.distance(videos, name), "parameters": size}
 
 
+def picture(director: Director, clips: Clips, sampling: Sampling, samples: int = 3, frames: int = 4) -> np.ndarray:
+    """A row per class: some frames of a real clip, then of the first samples; without classes, of any clip."""
+    classes = director.config.classes or (None,)
+    rows = []
+    for number, name in enumerate(classes):
+        real = next(clip for label, clip in clips if name in (None, label))
+        prompts = director.prompts([number if name else None] * samples, seed=0)
+        takes = sorted(director.takes(prompts, sampling, batch=samples), key=lambda take: take.sample)
+        shown = [
+            video[len(video) // frames // 2 :: len(video) // frames] for video in (real, *(t.frames for t in takes))
+        ]
+        gap = np.full((shown[0].shape[1], 6, 3), 255, np.uint8)
+        rows.append(np.concatenate([part for video in shown for part in (*video, gap)][:-1], axis=1))
+    sheet = np.concatenate(rows)
+    return sheet.repeat(2, axis=0).repeat(2, axis=1)
+
+
 def named(text: str) -> tuple[str, str]:
     name, _, folder = text.rpartition("=")
     return name or Path(folder).name, folder
@@ -158,6 +177,7 @@ def main() -> None:
     parser.add_argument("--top-p", type=float, default=1.0)
     parser.add_argument("--guidance", type=float, default=1.0)
     parser.add_argument("--name", default="generation_quality", help="of the result file")
+    parser.add_argument("--picture", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", FewSamplesWarning)
     codec, corpora = adaptok.load(options.tokenizer), dict(map(named, options.corpus))
@@ -171,7 +191,12 @@ def main() -> None:
         generator = open_generator(folder)
         guidance = options.guidance if generator.config.classes else 1.0
         sampling = Sampling(temperature=options.temperature, top_p=options.top_p, guidance=guidance)
-        row = yardstick.row(name, Director(generator, codec), sampling, options.context)
+        director = Director(generator, codec)
+        if options.picture and not rows:
+            from matplotlib.image import imsave
+
+            imsave(IMAGES / "generation.png", picture(director, yardstick.real, sampling))
+        row = yardstick.row(name, director, sampling, options.context)
         if name in corpora:
             row |= surprise(generator, Path(corpora[name]), options.val_clips)
         rows[name] = {key: round(value, 3) if not math.isinf(value) else value for key, value in row.items()}
