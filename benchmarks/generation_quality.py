@@ -149,9 +149,8 @@ def picture(director: Director, clips: Clips, sampling: Sampling, samples: int =
         real = next(clip for label, clip in clips if name in (None, label))
         prompts = director.prompts([number if name else None] * samples, seed=0)
         takes = sorted(director.takes(prompts, sampling, batch=samples), key=lambda take: take.sample)
-        shown = [
-            video[len(video) // frames // 2 :: len(video) // frames] for video in (real, *(t.frames for t in takes))
-        ]
+        videos = (real, *(take.frames for take in takes))
+        shown = [video[len(video) // frames // 2 :: len(video) // frames] for video in videos]
         gap = np.full((shown[0].shape[1], 6, 3), 255, np.uint8)
         rows.append(np.concatenate([part for video in shown for part in (*video, gap)][:-1], axis=1))
     sheet = np.concatenate(rows)
