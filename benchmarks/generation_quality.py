@@ -8,7 +8,7 @@ the unigram distribution; gFVD of `--num` samples against as many real clips of 
 given; tokens per clip and seconds. The real clips against other real ones are the floor, real clips through the
 tokenizer what a perfect generator could reach. Classes are drawn as often as they occur. Writes
 results/generation_quality.json; with `--picture` also docs/images/generation.png, samples of the first generator: a row
-per class, one real clip on the left, the first samples beside it, not chosen.
+per class, the first samples side by side, not chosen.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from adaptok.metrics.fvd import FewSamplesWarning
 from adaptok.stream.codec import Codec
 from adaptok.training.generator_recipe import Sequences
 from adaptok.training.generator_validation import unigram_loss, validate_generator
-from adaptok.training.listing import list_videos
+from adaptok.training.listing import Entry, list_videos
 from adaptok.training.token_corpus import open_corpus
 from adaptok.video import VideoError, to_video
 
@@ -46,10 +46,17 @@ Clips = list[tuple[str, np.ndarray]]
 """Labels and frames (T,H,W,3)."""
 
 
-def real_clips(data: Path, codec: Codec, split: str, count: int | None = None, windows: int = 1) -> Clips:
-    """Windows of the videos of a split (of `count` of them), so many of each."""
+def real_clips(
+    data: Path,
+    codec: Codec,
+    split: str,
+    count: int | None = None,
+    windows: int = 1,
+    which: Callable[[Entry], bool] = lambda _: True,
+) -> Clips:
+    """Windows of the videos of a split (of `count` of them, then of those wanted), so many of each."""
     found: Clips = []
-    for entry in spread(list_videos(data, split), count):
+    for entry in filter(which, spread(list_videos(data, split), count)):
         try:
             read = read_windows(entry, content_of(entry), codec.geometry, windows, 0)
         except VideoError:  # shorter than a clip
@@ -141,20 +148,16 @@ class Yardstick:
         return {**row, "gfvd": self.distance(videos, name), "parameters": size}
 
 
-def picture(director: Director, clips: Clips, sampling: Sampling, samples: int = 3, frames: int = 4) -> np.ndarray:
-    """A row per class: some frames of a real clip, then of the first samples; without classes, of any clip."""
-    classes = director.config.classes or (None,)
+def picture(director: Director, sampling: Sampling, samples: int = 4, frames: int = 4) -> np.ndarray:
+    """A row per class: some frames of the first samples side by side."""
     rows = []
-    for number, name in enumerate(classes):
-        real = next(clip for label, clip in clips if name in (None, label))
-        prompts = director.prompts([number if name else None] * samples, seed=0)
+    for number in range(len(director.config.classes)):
+        prompts = director.prompts([number] * samples, seed=0)
         takes = sorted(director.takes(prompts, sampling, batch=samples), key=lambda take: take.sample)
-        videos = (real, *(take.frames for take in takes))
-        shown = [video[len(video) // frames // 2 :: len(video) // frames] for video in videos]
+        shown = [t.frames[len(t.frames) // frames // 2 :: len(t.frames) // frames] for t in takes]
         gap = np.full((shown[0].shape[1], 6, 3), 255, np.uint8)
         rows.append(np.concatenate([part for video in shown for part in (*video, gap)][:-1], axis=1))
-    sheet = np.concatenate(rows)
-    return sheet.repeat(2, axis=0).repeat(2, axis=1)
+    return np.concatenate(rows)
 
 
 def named(text: str) -> tuple[str, str]:
@@ -191,10 +194,10 @@ def main() -> None:
         guidance = options.guidance if generator.config.classes else 1.0
         sampling = Sampling(temperature=options.temperature, top_p=options.top_p, guidance=guidance)
         director = Director(generator, codec)
-        if options.picture and not rows:
+        if options.picture and not rows and generator.config.classes:
             from matplotlib.image import imsave
 
-            imsave(IMAGES / "generation.png", picture(director, yardstick.real, sampling))
+            imsave(IMAGES / "generation.png", picture(director, sampling))
         row = yardstick.row(name, director, sampling, options.context)
         if name in corpora:
             row |= surprise(generator, Path(corpora[name]), options.val_clips)

@@ -7,6 +7,7 @@ and most tokens when all share a budget. `cut`: two videos joined at a known fra
 `coarse`: pictures from the first tokens of each block, and where the n-th token changes the picture. `attention`: what
 latent tokens look at in the encoder's patches. `scores`: predicted against true score curves. Each writes
 docs/images/paper/NAME.png and rows into results/paper/figures.json, which say what one is meant to see in numbers.
+Numbers are of all clips; pictures only show clips whose name contains `--show`, where others must not be published.
 """
 
 import argparse
@@ -74,20 +75,20 @@ def allotted(codec: Codec, video: Video, per_block: float) -> Kept:
     return torch.from_numpy(judge(by, Budget(per_block=per_block), scope=shared).kept)
 
 
-def budgets(codec: Codec, video: Video, _: argparse.Namespace) -> Drawn:
+def budgets(codec: Codec, video: Video, options: argparse.Namespace) -> Drawn:
     """A row per clip, a column per budget: frames as decoded, bars below."""
     g, tokenizer = codec.geometry, codec.bundle.tokenizer
     averages = [g.tokens_per_block / part for part in (8, 4, 2)]
     figure, axes = sheet(2 * SHOWN, 1 + len(averages), (15, 1.6 * SHOWN), [2, 1] * SHOWN)
     codes, rows = tokenizer.encode(video).codes, []
-    for clip in range(min(SHOWN, len(video))):
+    for clip in range(min(SHOWN, options.shown)):
         strip(axes[2 * clip, 0], video[clip, None], g.blocks)
     axes[0, 0].set_title("original", loc="left", fontsize=9)
     for column, average in enumerate(averages, 1):
         kept = allotted(codec, video, average)
         decoded = tokenizer.decode(codes, kept)
         axes[0, column].set_title(f"{average:g} tokens per block on average", loc="left", fontsize=9)
-        for clip in range(min(SHOWN, len(video))):
+        for clip in range(min(SHOWN, options.shown)):
             strip(axes[2 * clip, column], decoded[clip, None], g.blocks)
             bars(axes[2 * clip + 1, column], kept[clip].tolist(), g.tokens_per_block)
         spent = kept.sum(dim=1)
@@ -96,11 +97,11 @@ def budgets(codec: Codec, video: Video, _: argparse.Namespace) -> Drawn:
     return figure, rows
 
 
-def content(codec: Codec, video: Video, _: argparse.Namespace) -> Drawn:
+def content(codec: Codec, video: Video, options: argparse.Namespace) -> Drawn:
     """Clips by the tokens they get out of one budget for all, and how that goes with motion and detail."""
     g = codec.geometry
     kept = allotted(codec, video, g.tokens_per_block / 4)
-    order = kept.sum(dim=1).argsort()
+    order = kept[: options.shown].sum(dim=1).argsort()
     places = torch.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().long()
     figure, axes = sheet(2 * SHOWN, 1, (6, 2.2 * SHOWN), [3, 1] * SHOWN)
     for row, clip in enumerate(order[places].tolist()):
@@ -129,7 +130,7 @@ def cut(codec: Codec, video: Video, _: argparse.Namespace) -> Drawn:
     for place in range(1, g.blocks):
         first = place * g.block_frames
         with_cut, without = [], []
-        for one, two in zip(images, np.roll(images, 1, axis=0), strict=True):
+        for one, two in zip(images, np.roll(images, -1, axis=0), strict=True):
             joined = np.concatenate([one[:first], two[first:]])
             kept = [codec.encode(clip, budget).kept for clip in (joined, one)]
             with_cut.append(kept[0][place])
@@ -175,13 +176,14 @@ def coarse(codec: Codec, video: Video, _: argparse.Namespace) -> Drawn:
     return figure, rows
 
 
-def attended(codec: Codec, video: Video, _: argparse.Namespace) -> Drawn:
+def attended(codec: Codec, video: Video, options: argparse.Namespace) -> Drawn:
     """What each token of the first block looks at, mean over layers and heads; how many patches that is in effect."""
     g = codec.geometry
     maps = attention.over_patches(codec.bundle.tokenizer, video, block=0)
     columns = min(g.tokens_per_block, 16)
     tokens = [round(i * (g.tokens_per_block - 1) / max(columns - 1, 1)) for i in range(columns)]
-    figure, axes = sheet(min(SHOWN, len(video)), 1 + columns, (1 + columns, min(SHOWN, len(video))))
+    clips = min(SHOWN, options.shown)
+    figure, axes = sheet(clips, 1 + columns, (1 + columns, clips))
     for clip, row in enumerate(axes):
         row[0].imshow(video[clip, :, 0].permute(1, 2, 0).cpu().numpy())
         for one, token in zip(row[1:], tokens, strict=True):
@@ -235,11 +237,18 @@ FIGURES: dict[str, Draw] = {
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))
+    parser.add_argument("--show", default="", help="part of the names of the clips in pictures")
     parser.add_argument("--scoring", default="perceptual", help="the metric that the scorer was trained for")
     options = parsed(parser)
     codec = opened(options.model, options)
-    clips = [to_video(images) for _, images in real_clips(options.data, codec, "val", options.videos)]
-    video, tables = torch.cat(clips).to(options.device), {}
+    first, rest = (
+        [to_video(images) for _, images in real_clips(options.data, codec, "val", options.videos, which=which)]
+        for which in (lambda entry: options.show in entry.name, lambda entry: options.show not in entry.name)
+    )
+    options.shown = len(first)
+    if options.shown < 2:
+        parser.error(f"--show {options.show}: {options.shown} clips of {options.data} are called so, two are needed")
+    video, tables = torch.cat(first + rest).to(options.device), {}
     for name in options.only:
         with torch.inference_mode():
             figure, tables[name] = FIGURES[name](codec, video, options)
