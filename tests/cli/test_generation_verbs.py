@@ -138,7 +138,7 @@ def test_bad_requests_are_one_line(models: Path, video: Path, tmp_path: Path, fa
     assert "a context of 0 frames" in failure(*long[:-1], 0, *frames)
     assert "whole blocks only" in failure(*long[:-1], 1, *classes)
     assert "none.mp4 does not exist" in failure("predict", tmp_path / "none.mp4", tmp_path / "x.mp4", *frames)
-    assert "which generator?" in failure("generate", *out)
+    assert "unknown class 'cat'; there are 4: bend" in failure("generate", *out, "--class", "cat"), "the embedded one"
     assert "nowhere holds no generator" in failure("generate", *out, "--model", "nowhere")
     assert "holds no generator" in failure("generate", *out, "--model", tmp_path)
     assert "frame rate" in failure("generate", *out, "--fps", "fast", *classes)

@@ -116,7 +116,7 @@ class Studio:
     """A generator, its tokenizer, and where they run."""
 
     model: str | None = None
-    """The generator: an embedded one's name or a folder; an embedded one if not given and there is one."""
+    """The generator: an embedded one's name or a folder; tiny-ar if not given."""
     tokenizer: str = "tiny"
     """The tokenizer whose tokens it speaks: an embedded model's name, a folder, or a hub id."""
     device: str | None = None
@@ -129,10 +129,8 @@ class Studio:
     def director(self, default: str) -> "Director":
         """Load both models and check that they belong together."""
         from adaptok.bundle import on_device
-        from adaptok.generation import Director, embedded_generators, open_generator
+        from adaptok.generation import Director, open_generator
 
-        if self.model is None and default not in embedded_generators():
-            raise ValueError("which generator? --model FOLDER names one that adaptok train generator made")
         generator = open_generator(self.model or default)
         machine = Machine(model=self.tokenizer, device=self.device, seed=self.seed, threads=self.threads)
         return Director(generator if self.device is None else on_device(generator, self.device), machine.codec())
