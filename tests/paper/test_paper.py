@@ -185,7 +185,7 @@ def test_tokenizers_differ_in_nothing_but_what_is_compared(preset: str) -> None:
     assert 2 * g.tokens_per_block == ours.model.tokenizer.geometry.tokens_per_block
     assert causal.model.tokenizer.lengths.law == "full"
     assert causal.tail_drop.at(10**6) == 0
-    for size in ("size-s", "size-m"):
+    for size in models.SIZES[preset]:
         assert replace(jobs[size], model=ours.model) == ours
     scorers = [job for name, job in jobs.items() if name.startswith("scorer-")]
     assert len({replace(job, metric="mse") for job in scorers if isinstance(job, ScorerTraining)}) == 1
