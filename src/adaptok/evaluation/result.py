@@ -69,7 +69,8 @@ class Row:
     bits_per_second: float
     """Bits spent over seconds shown, all clips together."""
     over: int
-    """Clips that took more bits than the budget has, because the video codec could not do with fewer."""
+    """Clips that took more bits than the budget has, because the video codec could not do with fewer. None of a
+    model's, whose tokens fit: under a shared budget a clip may take more than its part while others take less."""
     estimates: Mapping[str, Estimate]
     values: Mapping[str, tuple[float, ...]]
     """Metrics of every clip; FVD has none."""

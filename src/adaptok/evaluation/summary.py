@@ -111,7 +111,7 @@ def _row(
         point=point,
         tokens=float(bits.double().mean()) / codec.bits_per_token,
         bits_per_second=float(bits.sum()) / seconds,
-        over=int((bits > allowed_bits(point, codec)).sum()),
+        over=int((bits > allowed_bits(point, codec)).sum()) if point.is_reference else 0,
         estimates=estimates,
         values={name: tuple(column.tolist()) for name, column in values.items()},
         kept=None if kept is None else tuple(tuple(row) for row in kept.tolist()),
