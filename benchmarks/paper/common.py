@@ -108,7 +108,7 @@ def run(codec: Codec, options: argparse.Namespace, wanted: Settings) -> Evaluati
 
 
 def rows_of(found: Evaluation, names: Mapping[str, Any]) -> TableRows:
-    """The points of an evaluation, each after what `names` says of all of them; of video codecs also what did not fit."""
+    """The points of an evaluation, each after what `names` says of all; of video codecs also what did not fit."""
     over = [{"clips_over_budget": row.over} if row.point.is_reference else {} for row in found.rows]
     return [{**names, **row_facts(row, found.codebook), **o} for row, o in zip(found.rows, over, strict=True)]
 

@@ -3,7 +3,8 @@
     python benchmarks/paper/models.py --data videos/manifest.csv --steps 2400 --scorer-steps 600 [--only adaptok ...]
 
 Into runs/paper: `adaptok` (with sampler) and `causaltok` (every block whole, half as many tokens), from scratch by the
-same recipe, seed and number of steps; `scorer-METRIC` on `adaptok`; `size-*`, other sizes, on the same clips;
+same recipe, seed and number of steps; `causaltok-raster`, the same with tokens that start row after row, where the
+recipe starts coarse to fine; `scorer-METRIC` on `adaptok`; `size-*`, other sizes, on the same clips;
 `tokens-*`, corpora with the same number of tokens per clip on average, and generators on them, `ar-*` by class and
 `fp-*` by first frames. What is finished is skipped, what was cut goes on. Recipes are the shipped ones of
 `--preset`; fewer `--steps` shrink everything that happens at a step in proportion. With UCF-101 and GPUs:
@@ -120,10 +121,12 @@ def tokenizers(options: argparse.Namespace) -> dict[str, TokenizerTraining]:
     changes = [f"data.source={options.data}", f"run.devices={options.devices}", *options.set]
     base = scaled(load_recipe(TokenizerTraining, options.preset, changes), options.steps)
     model = replace(base.model, name="adaptok", scorer=None)
-    never = Ramp(share=0.0)
+    causaltok = replace(base, model=causal(model), tail_drop=Ramp(share=0.0))
+    raster = replace(base.start, order="raster")
     return {
         "adaptok": replace(base, model=model),
-        "causaltok": replace(base, model=causal(model), tail_drop=never),
+        "causaltok": causaltok,
+        **({"causaltok-raster": replace(causaltok, start=raster)} if base.start.aligned else {}),
         **{
             name: replace(base, model=sized(model, name, *size)) for name, size in SIZES.get(options.preset, {}).items()
         },

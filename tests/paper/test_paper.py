@@ -69,7 +69,8 @@ def line(codec: Codec, videos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(common, "IMAGES", tmp_path / "images")
     codec.bundle.save(tmp_path / "runs" / "scorer-perceptual" / "best")
     whole = build(replace(models.causal(codec.bundle.config), scorer=None))
-    whole.save(tmp_path / "runs" / "causaltok" / "best")
+    for name in ("causaltok", "causaltok-raster"):
+        whole.save(tmp_path / "runs" / name / "best")
     return ["--data", str(videos), "--runs", str(tmp_path / "runs"), "--batch", "2", "--metrics", "psnr", "lpips"]
 
 
@@ -185,6 +186,10 @@ def test_tokenizers_differ_in_nothing_but_what_is_compared(preset: str) -> None:
     assert 2 * g.tokens_per_block == ours.model.tokenizer.geometry.tokens_per_block
     assert causal.model.tokenizer.lengths.law == "full"
     assert causal.tail_drop.at(10**6) == 0
+    raster = jobs.get("causaltok-raster")
+    assert (raster is not None) == causal.start.aligned == (preset == "tiny")  # plain weights have no order to change
+    if isinstance(raster, TokenizerTraining):
+        assert raster != causal == replace(raster, start=causal.start)
     for size in models.SIZES[preset]:
         assert replace(jobs[size], model=ours.model) == ours
     scorers = [job for name, job in jobs.items() if name.startswith("scorer-")]
@@ -225,6 +230,16 @@ def test_scripts_run_from_videos_to_their_file_and_onto_the_page(
     text = results.section(name, "tiny", tmp_path / "results" / "paper", tmp_path / "images" / "paper")
     for head in tables:
         assert f"**{head}**" in text
+
+
+def test_the_ablation_tells_orders_apart(line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["ablation.py", *line])
+    ablation.main()
+    tables = json.loads((tmp_path / "results" / "paper" / "ablation.json").read_text())["tables"]
+    found = [(row["order"], row["sampler"], row["scorer"], row["budget"]) for row in tables["ablation"]]
+    plain = [("coarse to fine", False, False), ("raster", False, False)]
+    assert found == [(*which, b) for b in (8, 4) for which in (*plain, *(("coarse to fine", True, s) for s in (0, 1)))]
+    assert len(tables["differences"]) == 6
 
 
 def test_models_of_one_table_are_compared(line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

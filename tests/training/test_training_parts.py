@@ -122,17 +122,22 @@ def test_later_blocks_inherit_what_the_first_learnt(tokenizer: Tokenizer) -> Non
     start = queries.detach().clone()
     with torch.no_grad():
         queries[:m] += 1.0
-    spread_first_block(tokenizer, 1)
+    spread_first_block(tokenizer, 1, "coarse")
     assert torch.allclose(queries[m:], start[m:] + 1.0, atol=1e-5)
 
 
 def test_first_slots_of_successive_blocks_cover_the_frame_together(tokenizer: Tokenizer) -> None:
     g = tokenizer.config.geometry
     p, m = g.patches_per_block, g.tokens_per_block
-    blocks = (slot_patches(g) - torch.arange(g.blocks).repeat_interleave(m) * p).unflatten(0, (g.blocks, m))
+    blocks = (slot_patches(g, "coarse") - torch.arange(g.blocks).repeat_interleave(m) * p).unflatten(0, (g.blocks, m))
     for block in blocks:
         assert sorted(block.tolist()) == list(range(p))
     assert sorted(blocks[:, : p // g.blocks].flatten().tolist()) == list(range(p))
+
+
+def test_slots_in_raster_order_go_down_the_frame() -> None:
+    g = Geometry(frames=2, height=4, width=4, patch_frames=1, patch_size=1, blocks=2, tokens_per_block=8)
+    assert slot_patches(g, "raster").tolist() == [*range(0, 16, 2), *range(16, 32, 2)]
 
 
 def test_kmeans_finds_separate_directions() -> None:

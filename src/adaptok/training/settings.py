@@ -18,6 +18,8 @@ class StartConfig(Strict):
     """Initial weights that route each patch to a token and back; see start.py."""
 
     aligned: bool = False
+    order: Literal["coarse", "raster"] = "coarse"
+    """Of a block's tokens over its patches: every prefix covers the frame, or row after row."""
     clips: int = 64
     """Clips from which principal components and the first read-out are computed."""
     type_size: float = 6.0

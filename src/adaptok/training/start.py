@@ -6,8 +6,9 @@ latent knows yet where to look and no patch which latent to ask.
 
 Four things are set, all by plain values that training is free to change:
 
-- latent queries and decoder slots start from the positions of patches, in coarse-to-fine order, so that every prefix
-  of a block's tokens covers the frame; patches and latents carry a type component of opposite sign;
+- latent queries and decoder slots start from the positions of patches, in coarse-to-fine order unless told otherwise,
+  so that every prefix of a block's tokens covers the frame; patches and latents carry a type component of opposite
+  sign;
 - in the first layer of both stacks, queries and keys compare places, and prefer the other type;
 - values carry content only (what is neither position nor type), and the patch embedding, the code projection and its
   inverse keep the principal components of patches;
@@ -45,16 +46,19 @@ def coarse_to_fine(geometry: Geometry) -> Int[Tensor, " P"]:
     return torch.tensor(stretched).argsort(stable=True)
 
 
-def slot_patches(geometry: Geometry) -> Int[Tensor, " N"]:
-    """For each of the clip's K·M slots the patch it starts at; slots beyond P go round again.
+def slot_patches(geometry: Geometry, order: str) -> Int[Tensor, " N"]:
+    """For each of the clip's K·M slots the patch it starts at.
 
-    Every block begins an n-th of the way further in the order, so that where little changes the first tokens of
-    successive blocks cover different places instead of the same ones again.
+    `coarse`: slots beyond P go round again, and every block begins an n-th of the way further, so that where little
+    changes the first tokens of successive blocks cover different places instead of the same ones again. `raster`: the
+    M slots of each block are spread over its patches row after row.
     """
-    order = coarse_to_fine(geometry)
     m, p = geometry.tokens_per_block, geometry.patches_per_block
+    if order == "raster":
+        return torch.cat([torch.arange(m) * p // m + k * p for k in range(geometry.blocks)])
+    patches = coarse_to_fine(geometry)
     starts = [k * p // geometry.blocks for k in range(geometry.blocks)]
-    return torch.cat([order[(torch.arange(m) + start) % p] + k * p for k, start in enumerate(starts)])
+    return torch.cat([patches[(torch.arange(m) + start) % p] + k * p for k, start in enumerate(starts)])
 
 
 @torch.no_grad()
@@ -65,7 +69,7 @@ def align(tokenizer: Tokenizer, clips: Video, config: StartConfig, generator: Ge
     if not isinstance(decoder.slot_positions, torch.nn.Parameter):
         raise ValueError("an aligned start needs learned_slots: true in the tokenizer's configuration")
     mean, components = principal_components(clips, g)
-    slots = slot_patches(g)
+    slots = slot_patches(g, config.order)
     inside = _Directions(encoder.patch_positions, generator)
     outside = _Directions(decoder.patch_positions, generator)
 
@@ -93,7 +97,7 @@ def align(tokenizer: Tokenizer, clips: Video, config: StartConfig, generator: Ge
 
 
 @torch.no_grad()
-def spread_first_block(tokenizer: Tokenizer, trained: int) -> None:
+def spread_first_block(tokenizer: Tokenizer, trained: int, order: str) -> None:
     """Give blocks `trained`, ... the queries and slots of the block before, moved on in time.
 
     A stage of shorter clips trains the first blocks only; the others then start from what was learnt.
@@ -104,7 +108,7 @@ def spread_first_block(tokenizer: Tokenizer, trained: int) -> None:
     if isinstance(tokenizer.decoder.slot_positions, torch.nn.Parameter):
         tables.append((tokenizer.decoder.slot_positions, tokenizer.decoder.patch_positions))
     for table, positions in tables:
-        places = positions[slot_patches(g).to(positions.device)]
+        places = positions[slot_patches(g, order).to(positions.device)]
         for k in range(trained, g.blocks):
             here, before = slice(k * m, (k + 1) * m), slice((trained - 1) * m, trained * m)
             table[here] = table[before] + places[here] - places[before]

@@ -130,7 +130,7 @@ class TokenizerRecipe:
         stages, codebook = self.settings.stages, self.settings.codebook
         for before, stage in pairwise(stages):
             if step == stage.start and stage.blocks > before.blocks:
-                spread_first_block(self.tokenizer, before.blocks)
+                spread_first_block(self.tokenizer, before.blocks, self.settings.start.order)
                 self.average.jump("encoder.queries")
                 if self.settings.model.tokenizer.learned_slots:
                     self.average.jump("decoder.slot_positions")
