@@ -13,7 +13,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from common import TableRows, arguments, facts_of, finish, opened, paired, parsed, rows_of, run, same_clips, settings
+from common import (
+    TableRows,
+    arguments,
+    facts_of,
+    finish,
+    opened,
+    paired,
+    parsed,
+    rows_of,
+    run,
+    same_clips,
+    settings,
+    trained,
+)
 
 from adaptok.evaluation import Evaluation
 
@@ -45,7 +58,7 @@ def main() -> None:
     wanted = replace(settings(options), budgets=tuple(budgets.values()))
     lengths = replace(wanted, strategies=("fixed",))
     causal = {"coarse to fine": run(fixed, options, lengths)}
-    if Path(options.raster).is_dir():
+    if trained(Path(options.raster)):
         causal["raster"] = run(opened(options.raster, options), options, lengths)
     adaptive = run(codec, options, replace(wanted, strategies=("fixed", "ipal")))
     rows = [

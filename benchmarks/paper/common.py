@@ -23,6 +23,7 @@ from adaptok.evaluation import Clip, Evaluation, Row, Settings, evaluate
 from adaptok.evaluation.bootstrap import draws, interval, resampled_means
 from adaptok.evaluation.result import DIGITS, LOWER_IS_BETTER, TITLES
 from adaptok.stream.codec import Codec
+from adaptok.training.checkpoint import RunFolder
 
 sys.path.append(str(Path(__file__).parents[1]))  # the other benchmarks lie one folder up
 
@@ -75,6 +76,15 @@ def place(preset: str) -> str:
 def opened(name: str | Path, options: argparse.Namespace) -> Codec:
     """A model by its name or folder."""
     return adaptok.load(name, options.device)
+
+
+def trained(folder: Path) -> bool:
+    """Whether a model is there and its run, if it is of one, came to its end: one that was cut leaves a `best` too."""
+    run = RunFolder(folder.parent)
+    if not folder.is_dir() or not run.state.is_file():
+        return folder.is_dir()
+    steps = yaml.safe_load((run.path / "recipe.yaml").read_text(encoding="utf-8"))["run"]["steps"]
+    return steps is None or run.load()[1].step >= steps
 
 
 def settings(options: argparse.Namespace) -> Settings:

@@ -13,7 +13,7 @@ import argparse
 import warnings
 from pathlib import Path
 
-from common import TableRows, arguments, finish, opened, parsed
+from common import TableRows, arguments, finish, opened, parsed, trained
 
 from adaptok.generation import Director, Sampling, open_generator
 from adaptok.metrics.fvd import FewSamplesWarning
@@ -33,7 +33,7 @@ def compare(
     missing = []
     for tokens in TOKENS:
         folder = options.runs / f"{prefix}-{tokens}" / "best"
-        if not folder.is_dir():
+        if not trained(folder):
             missing.append(folder.as_posix())
             continue
         generator = open_generator(folder)

@@ -29,6 +29,7 @@ from adaptok.config import Geometry
 from adaptok.evaluation import Clip, Row
 from adaptok.evaluation.settings import Point
 from adaptok.training import ScorerTraining, TokenizerTraining, load_recipe
+from adaptok.training.checkpoint import Progress, RunFolder
 from tiny_models import random_video, tiny_bundle, tiny_config
 
 sys.path.append(str(Path(__file__).parents[1] / "evaluation"))
@@ -240,6 +241,18 @@ def test_the_ablation_tells_orders_apart(line: list[str], tmp_path: Path, monkey
     plain = [("coarse to fine", False, False), ("raster", False, False)]
     assert found == [(*which, b) for b in (8, 4) for which in (*plain, *(("coarse to fine", True, s) for s in (0, 1)))]
     assert len(tables["differences"]) == 6
+
+
+def test_a_run_that_was_cut_is_not_measured(codec: Codec, tmp_path: Path) -> None:
+    best = tmp_path / "run" / "best"
+    assert not common.trained(best)
+    codec.bundle.save(best)
+    assert common.trained(best), "a model that somebody brought"
+    folder = RunFolder(tmp_path / "run")
+    folder.write_recipe("run: {steps: 8}")
+    for step in (4, 8):
+        folder.save(codec.bundle, {}, Progress(step=step))
+        assert common.trained(best) == (step == 8)
 
 
 def test_models_of_one_table_are_compared(line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
