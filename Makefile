@@ -24,7 +24,6 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 demo: setup  ## Show what adaptive tokenization does to a clip
-	@$(BIN)/adaptok weights --fetch lpips-alex >/dev/null 2>&1 || echo "LPIPS cannot be fetched: no true scores this time"
 	$(BIN)/adaptok demo
 
 test: setup  ## Run the tests

@@ -66,7 +66,8 @@ def quality(codec: Codec, data: Path, windows: int) -> dict[str, Any]:
 
 def scoring(codec: Codec, data: Path, clips: int) -> dict[str, float]:
     """Predicted against true scores, and what the difference costs."""
-    g = codec.geometry
+    g, scorer = codec.geometry, codec.bundle.config.scorer
+    assert scorer is not None
     with tempfile.TemporaryDirectory() as scratch:
         store = open_store(list_videos(data, "val"), "disk", Path(scratch), 96, 0, 0, lambda items, _: items)
         video = validation_batch(store, clips, g.frames, (g.height, g.width)).video(torch.device("cpu"))
@@ -79,23 +80,23 @@ def scoring(codec: Codec, data: Path, clips: int) -> dict[str, float]:
     )
     return {
         name: round(value, 5)
-        for name, value in validate_scorer(codec.bundle, video, kept, block_loss("perceptual")).values.items()
+        for name, value in validate_scorer(codec.bundle, video, kept, block_loss(scorer.metric)).values.items()
     }
 
 
 @torch.inference_mode()
-def codes_used(codec: Codec, data: Path) -> dict[str, float]:
-    """Share of the codebook that all clips of the held-out videos use: one clip of each cannot show it."""
+def codes_used(codec: Codec, data: Path, split: str) -> dict[str, float]:
+    """Share of the codebook that all clips of a split's videos use: one clip of each cannot show it."""
     g, tokenizer = codec.geometry, codec.bundle.tokenizer
     counts = torch.zeros(tokenizer.config.quantizer.codebook_size, dtype=torch.long)
     clips = 0
-    for entry in list_videos(data, "val"):
+    for entry in list_videos(data, split):
         images = centre_cropped(decode(entry, max(g.height, g.width)), g.height, g.width)
         for first in range(0, len(images) - g.frames + 1, g.frames):
             codes = tokenizer.encode(to_video(images[first : first + g.frames])).codes
             counts += torch.bincount(codes.flatten(), minlength=len(counts))
             clips += 1
-    return {"clips": clips, "share": round(float((counts > 0).double().mean()), 4)}
+    return {"clips": clips, "tokens": int(counts.sum()), "share": round(float((counts > 0).double().mean()), 4)}
 
 
 def seconds(work: Callable[[], object], repeats: int = 5) -> float:
@@ -120,25 +121,34 @@ def speed(codec: Codec, name: str) -> dict[str, float]:
     }
 
 
-def curves(runs: list[Path], path: Path) -> None:
-    """Validation of the runs over their hours."""
+def validations(runs: list[Path]) -> list[dict[str, float]]:
+    """What the runs found on held-out clips, each going on where the one before ended."""
+    found: list[dict[str, float]] = []
+    for run in runs:
+        before = found[-1]["step"] if found else 0
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        found += [{**line, "step": line["step"] + before} for line in lines if line["kind"] == "val"]
+    return found
+
+
+def curves(runs: list[Path], scorers: list[Path], path: Path) -> None:
+    """Validation of the runs over their steps."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 3.2), layout="constrained")
     panels = figure.subplots(1, 3)
-    lines = [json.loads(line) for line in (runs[0] / "metrics.jsonl").read_text().splitlines()]
-    found = [line for line in lines if line["kind"] == "val"]
+    found = validations(runs)
     steps = [line["step"] for line in found]
     for share, label in ((1, "all"), (2, "1/2"), (4, "1/4"), (8, "1/8")):
         panels[0].plot(steps, [line[f"psnr_1_{share}"] for line in found], label=f"{label} of the tokens")
         panels[1].plot(steps, [line[f"lpips_1_{share}"] for line in found])
     panels[0].set_title("PSNR (dB), held-out clips", loc="left", fontsize=10)
-    panels[0].legend(frameon=False, fontsize=8)
+    panels[0].set_ylim(bottom=16)
+    panels[0].legend(frameon=False, fontsize=8, ncols=2, loc="lower left")
     panels[1].set_title("LPIPS, held-out clips", loc="left", fontsize=10)
     panels[2].plot(steps, [line["codebook_usage"] for line in found], label="codes in use")
-    if len(runs) > 1:
-        lines = [json.loads(line) for line in (runs[1] / "metrics.jsonl").read_text().splitlines()]
-        found = [line for line in lines if line["kind"] == "val"]
+    if scorers:
+        found = validations(scorers)
         panels[2].plot([line["step"] for line in found], [line["spearman"] for line in found], label="scorer: Spearman")
     panels[2].legend(frameon=False, fontsize=8)
     panels[2].set_title("codebook and scorer", loc="left", fontsize=10)
@@ -154,8 +164,8 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--windows", type=int, default=1)
-    parser.add_argument("--run", type=Path)
-    parser.add_argument("--scorer-run", type=Path)
+    parser.add_argument("--run", type=Path, nargs="+", default=[], help="runs of the tokenizer, one after the other")
+    parser.add_argument("--scorer-run", type=Path, nargs="+", default=[])
     options = parser.parse_args()
     codec = adaptok.load(options.model)
     result = {
@@ -164,14 +174,14 @@ def main() -> None:
         "fingerprint": codec.fingerprint,
         "parameters": {name: sum(p.numel() for p in part.parameters()) for name, part in codec.bundle.modules.items()},
         "seconds": speed(codec, options.model),
-        "codes_used_all_windows": codes_used(codec, options.data),
+        "codes_used_all_windows": {split: codes_used(codec, options.data, split) for split in ("val", "train")},
         "scorer": scoring(codec, options.data, 43),
         "quality": quality(codec, options.data, options.windows),
     }
     Console().print(result)
     machine.save("embedded_model", result)
-    if options.run is not None:
-        curves([run for run in (options.run, options.scorer_run) if run is not None], IMAGES / "training.png")
+    if options.run:
+        curves(options.run, options.scorer_run, IMAGES / "training.png")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def test_presets_round_trip(name: str) -> None:
     ("old", "new", "message"),
     [
         ("  prior:", "  priors:", "tokenizer.priors: Unexpected"),
-        ("codebook_size: 8192", "codebook_size: many", "tokenizer.quantizer.codebook_size: .*integer"),
+        ("codebook_size: 32768", "codebook_size: many", "tokenizer.quantizer.codebook_size: .*integer"),
         ("patch_size: 8", "patch_size: 7", "height 64 is not a multiple of patch_size 7"),
         ("law: uniform", "law: cauchy", "tokenizer.lengths.law: .*'full', 'uniform' or 'gaussian'"),
         ("  step: 4", "  step: 5", "tokens_per_block 64 is not a multiple of scorer step 5"),

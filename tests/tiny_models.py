@@ -32,7 +32,7 @@ def tiny_config(
             geometry=geometry,
             encoder=StackConfig(width=16, depth=depth, heads=2),
             decoder=StackConfig(width=24, depth=depth, heads=3),
-            quantizer=QuantizerConfig(codebook_size=32, code_width=6),
+            quantizer=QuantizerConfig(codebook_size=32, code_width=6, turned=True),
             lengths=lengths,
             prior=PriorConfig(width=12, depth=2, heads=2),
         ),

@@ -24,9 +24,9 @@ from adaptok.allocation.truth import METRICS
 from adaptok.config import LengthConfig, ModelConfig, StackConfig
 from adaptok.training import GeneratorTraining, ScorerTraining, TokenizerTraining, load_recipe
 from adaptok.training.checkpoint import RunFolder
-from adaptok.training.curriculum import Ramp, Stage
+from adaptok.training.curriculum import Ramp
+from adaptok.training.pace import in_steps
 from adaptok.training.recipes import recipe_yaml
-from adaptok.training.settings import OptimizerConfig, RunConfig
 
 Training = TokenizerTraining | ScorerTraining | GeneratorTraining
 KINDS = {TokenizerTraining: "tokenizer", ScorerTraining: "scorer", GeneratorTraining: "generator"}
@@ -49,60 +49,6 @@ class Job:
     command: tuple[str, ...] = ()
 
 
-def scaled(settings: TokenizerTraining, steps: int | None) -> TokenizerTraining:
-    """The same training in so many steps: stages, ramps, revivals, warm-up and averaging shrink in proportion."""
-    if steps is None:
-        return settings
-    factor = steps / _steps(settings.run)
-
-    def ramp(old: Ramp) -> Ramp:
-        return replace(old, start=round(factor * old.start), steps=round(factor * old.steps))
-
-    stages: list[Stage] = []
-    for stage in settings.stages:
-        earliest = stages[-1].start + 1 if stages else 0
-        stages.append(replace(stage, start=max(earliest, round(factor * stage.start))))
-    codebook, adversary, until = settings.codebook, settings.adversary, settings.codebook.revive_until
-    return replace(
-        settings,
-        stages=tuple(stages),
-        tail_drop=ramp(settings.tail_drop),
-        codebook=replace(
-            codebook,
-            quantize=ramp(codebook.quantize),
-            revive_until=None if until is None else round(factor * until),
-        ),
-        losses=replace(settings.losses, prior_mix=ramp(settings.losses.prior_mix)),
-        adversary=None if adversary is None else replace(adversary, start=round(factor * adversary.start)),
-        optimizer=_warmed(settings.optimizer, factor),
-        run=_shorter(settings.run, steps),
-    )
-
-
-def scaled_plain(settings: ScorerTraining | GeneratorTraining, steps: int | None) -> Training:
-    """The same for trainings without stages."""
-    if steps is None:
-        return settings
-    optimizer = _warmed(settings.optimizer, steps / _steps(settings.run))
-    return replace(settings, optimizer=optimizer, run=_shorter(settings.run, steps))
-
-
-def _steps(run: RunConfig) -> int:
-    if run.steps is None:
-        raise ValueError(f"steps cannot be scaled: the recipe counts epochs ({run.epochs}); give none")
-    return run.steps
-
-
-def _warmed(optimizer: OptimizerConfig, factor: float) -> OptimizerConfig:
-    return replace(optimizer, warmup=round(factor * optimizer.warmup))
-
-
-def _shorter(run: RunConfig, steps: int) -> RunConfig:
-    """Averaged over the same share of the run, as old weights would otherwise outlive a short one."""
-    ema = max(0.0, 1 - (1 - run.ema) * _steps(run) / steps) if run.ema else 0.0
-    return replace(run, steps=steps, ema=ema, validate_every=min(run.validate_every, steps))
-
-
 def causal(model: ModelConfig) -> ModelConfig:
     """CausalTok: half as many tokens in a block, all of them always."""
     t = model.tokenizer
@@ -119,7 +65,7 @@ def sized(model: ModelConfig, name: str, width: int, depth: int, heads: int) -> 
 def tokenizers(options: argparse.Namespace) -> dict[str, TokenizerTraining]:
     """AdapTok, CausalTok and the further sizes: one recipe, other models."""
     changes = [f"data.source={options.data}", f"run.devices={options.devices}", *options.set]
-    base = scaled(load_recipe(TokenizerTraining, options.preset, changes), options.steps)
+    base = in_steps(load_recipe(TokenizerTraining, options.preset, changes), options.steps)
     model = replace(base.model, name="adaptok", scorer=None)
     causaltok = replace(base, model=causal(model), tail_drop=Ramp(share=0.0))
     raster = replace(base.start, order="raster")
@@ -138,10 +84,10 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     out, found = options.out, [Job(name, settings) for name, settings in tokenizers(options).items()]
     devices = f"run.devices={options.devices}"
     for metric in METRICS:
-        changes = [f"tokenizer={out}/adaptok/best", f"data.source={options.data}", f"metric={metric}", devices]
+        changes = [f"tokenizer={out}/adaptok/best", f"data.source={options.data}", f"scorer.metric={metric}", devices]
         changes += options.scorer_set
         scorer = load_recipe(ScorerTraining, f"{options.preset}-scorer", changes)
-        found.append(Job(f"scorer-{metric}", scaled_plain(scorer, options.scorer_steps)))
+        found.append(Job(f"scorer-{metric}", in_steps(scorer, options.scorer_steps)))
     adaptok = found[0].settings
     assert isinstance(adaptok, TokenizerTraining)
     half = f"{adaptok.model.tokenizer.geometry.tokens_per_block // 2}"
@@ -156,7 +102,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
             changes = [f"name={short}-{tokens}", f"condition={CONDITIONS[short]}", f"data.corpus={corpus}", devices]
             changes += [f"tokenizer={folder}"]
             generator = load_recipe(GeneratorTraining, recipe, changes)
-            found.append(Job(f"{short}-{tokens}", scaled_plain(generator, options.generator_steps)))
+            found.append(Job(f"{short}-{tokens}", in_steps(generator, options.generator_steps)))
     return found
 
 

@@ -100,6 +100,9 @@ class QuantizerConfig(Strict):
     temperature: float = 0.03
     """Softness of the sampled choice in training; at inference the nearest code is taken."""
     commitment: float = 0.25
+    turned: bool = False
+    """Every block of a clip but the first turns its vectors before the codebook and back after it, by its own angles:
+    what stands still then falls into other cells each time, and the decoder learns more of it with every block."""
 
     def __post_init__(self) -> None:
         if self.codebook_size < 2 or self.code_width < 1 or self.temperature <= 0:
@@ -173,6 +176,8 @@ class ScorerConfig(Strict):
     depth: int
     heads: int
     step: int = 32
+    metric: Literal["perceptual", "mse", "psnr", "ssim"] = "perceptual"
+    """What it was taught to predict; the published one predicts perceptual losses, in units of its own."""
 
     @property
     def stack(self) -> StackConfig:
@@ -227,9 +232,9 @@ def model_config_from_yaml(text: str, source: str) -> ModelConfig:
     return model_config(parsed(text, source), source)
 
 
-def model_config_to_yaml(config: ModelConfig) -> str:
-    """The text that `model_config_from_yaml` reads back to the same value."""
-    return yaml.safe_dump(_MODEL.dump_python(config), sort_keys=False)
+def model_config_to_yaml(config: ModelConfig, defaults: bool = True) -> str:
+    """The text that `model_config_from_yaml` reads back to the same value; without what is as by default on request."""
+    return yaml.safe_dump(_MODEL.dump_python(config, exclude_defaults=not defaults), sort_keys=False)
 
 
 def presets() -> tuple[str, ...]:

@@ -168,11 +168,10 @@ def test_from_videos_to_samples(models: Path, tmp_path: Path, run: Run, failure:
         f"data.corpus={tokens}",
         f"tokenizer={models / 'tokenizer'}",
         "transformer={width: 16, depth: 1, heads: 2}",
-        "run.steps=2",
         "batch=4",
         "samples=1",
     )
-    run("train", "generator", "ar-tiny", tmp_path / "run", "--set", *changes)
+    run("train", "generator", "ar-tiny", tmp_path / "run", "--steps", 2, "--set", *changes)
     best = ("--model", tmp_path / "run" / "best", "--tokenizer", models / "tokenizer")
     run("generate", "--class", "class1", "--num", 2, "--out", tmp_path / "out", *best)
     assert len(list((tmp_path / "out").iterdir())) == 5

@@ -24,7 +24,7 @@ from adaptok.generation.packed import packed
 from adaptok.interop import load_official_generator
 
 COUNTS = {
-    "ar-tiny": 3_423_360,
+    "ar-tiny": 9_714_816,
     "ar-s": 28_362_624,
     "ar-b": 99_192_576,
     "ar-l": 327_316_480,

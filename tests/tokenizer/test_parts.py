@@ -1,6 +1,7 @@
 """Patches, positions, lengths, quantizer and prior, each on its own."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from adaptok.config import LengthConfig, PriorConfig, QuantizerConfig
 from adaptok.tokenizer.patches import unpatchify
 from adaptok.tokenizer.positions import patch_positions
 from adaptok.tokenizer.prior import Prior, prior_loss
-from adaptok.tokenizer.quantizer import Quantizer, codebook_use
+from adaptok.tokenizer.quantizer import Quantizer, codebook_use, nearest_rows, sample_codes
 from adaptok.tokenizer.tail_drop import sample_kept
 from tiny_models import GEOMETRY, random_video, tiny_bundle
 
@@ -67,7 +68,7 @@ def test_impossible_lengths_are_refused(low: int, high: int) -> None:
 
 
 def quantizer(temperature: float = 0.03) -> Quantizer:
-    return Quantizer(QuantizerConfig(codebook_size=16, code_width=4, temperature=temperature), 8, 8)
+    return Quantizer(QuantizerConfig(codebook_size=16, code_width=4, temperature=temperature), 4, 8, 8)
 
 
 def test_cold_sampling_is_the_nearest_code() -> None:
@@ -75,6 +76,29 @@ def test_cold_sampling_is_the_nearest_code() -> None:
     latents = torch.randn(2, 3, 5, 8)
     out = q(latents, torch.ones(2, 3, 5, dtype=torch.bool), seeded())
     assert torch.equal(out.codes, q.nearest(latents))
+
+
+def test_blocks_are_turned_before_the_codebook_and_back_after_it() -> None:
+    config = QuantizerConfig(codebook_size=16, code_width=4, turned=True)
+    q = Quantizer(config, 3, 8, 8)
+    plain = Quantizer(replace(config, turned=False), 3, 8, 8)
+    plain.load_state_dict({name: value for name, value in q.state_dict().items() if name != "turns"})
+    latents = torch.randn(2, 3, 5, 8)
+    vectors = q.direction(latents)
+    assert torch.allclose(vectors[:, 0], plain.direction(latents[:, 0]), atol=1e-6)
+    assert all((vectors[:, k] - plain.direction(latents[:, k])).norm(dim=-1).max() > 0.05 for k in (1, 2))
+    assert torch.allclose(q.embed(vectors), plain.embed(plain.direction(latents)), atol=1e-5)
+    for k in range(3):
+        assert torch.equal(q.direction(latents[:, k : k + 1], first=k), vectors[:, k : k + 1])
+        assert torch.equal(q.embed(vectors[:, k : k + 1], first=k), q.embed(vectors)[:, k : k + 1])
+
+
+def test_codes_are_the_same_however_many_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, entries = torch.randn(2, 7, 4), torch.randn(16, 4)
+    whole = nearest_rows(vectors, entries), sample_codes(vectors, entries, seeded())
+    monkeypatch.setattr("adaptok.tokenizer.quantizer.PRODUCTS", 48)
+    parts = nearest_rows(vectors, entries), sample_codes(vectors, entries, seeded())
+    assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
 
 
 def test_warm_sampling_follows_the_softmax() -> None:

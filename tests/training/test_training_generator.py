@@ -108,7 +108,7 @@ def test_stopped_and_resumed_is_bit_identical(made: tuple[Path, Path], tmp_path:
 
 
 def test_rows_of_codes_are_a_function_of_their_vectors(made: tuple[Path, Path], tmp_path: Path) -> None:
-    """Alike codes have alike rows, gradients reach the function and not the rows, and what is saved is plain."""
+    """Alike codes have alike rows, gradients reach the function and not the rows, and what is opened has plain rows."""
     recipe = recipe_of(generator_settings(tmp_path, made[1], (f"tokenizer={made[0]}", "code_rows=true", *STILL)))
     codes, width = recipe.config.codebook_size, recipe.config.transformer.width
     own = dict(recipe.generator.named_parameters())["embedding.parametrizations.weight.original"]
@@ -120,10 +120,21 @@ def test_rows_of_codes_are_a_function_of_their_vectors(made: tuple[Path, Path], 
     assert torch.corrcoef(torch.stack([near[above], far[above]]))[0, 1] > 0.5
     recipe.learn(next(recipe.batches(0)), 0)
     ids = torch.randint(0, codes, (2, 4))
-    saved = recipe.bundle().generator
+    bundle = recipe.bundle()
+    bundle.save(tmp_path / "saved")
+    opened = open_generator(tmp_path / "saved")
     with recipe.average.in_place():
-        assert torch.equal(saved(ids), recipe.generator.eval()(ids))
-    assert set(saved.state_dict()) == set(Generator(recipe.config).state_dict())
+        assert torch.equal(bundle.generator(ids), recipe.generator.eval()(ids))
+        assert torch.equal(opened(ids), bundle.generator(ids))
+    weights = safetensors.torch.load_file(tmp_path / "saved" / "model.safetensors")
+    assert sum(value.numel() for name, value in weights.items() if name.endswith("codes")) == vectors.numel()
+    name = "embedding.parametrizations.weight.0.codes"
+    safetensors.torch.save_file(
+        {**weights, name: weights[name][1:].contiguous()}, tmp_path / "saved" / "model.safetensors"
+    )
+    with pytest.raises(ValueError, match=rf"code vectors \({codes - 1}, \d+\) instead of {codes}"):
+        open_generator(tmp_path / "saved")
+    assert set(opened.state_dict()) == set(Generator(recipe.config).state_dict())
 
 
 def gradients(settings: GeneratorTraining) -> dict[str, torch.Tensor]:

@@ -213,10 +213,9 @@ def scorer_settings(folder: Path, corpus: Path, overrides: tuple[str, ...] = ())
     (folder / "scorer.yaml").write_text(
         f"""
 tokenizer: {folder / "run" / "last"}
-scorer: {{width: 16, depth: 1, heads: 2, step: 8}}
+scorer: {{width: 16, depth: 1, heads: 2, step: 8, metric: mse}}
 data: {{source: {corpus}, cache: disk, cache_folder: {corpus.parent / "cache"}, short_side: 40}}
 batch: 4
-metric: mse
 calibration_clips: 4
 optimizer: {{kind: adam, rate: 1.0e-3, betas: [0.9, 0.95]}}
 run: {{steps: 6, ema: 0.5, save_every: 2, validate_every: 3, log_every: 1}}

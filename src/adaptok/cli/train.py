@@ -23,6 +23,9 @@ class Run:
     """Folder of the run; its sub-folders `best` and `last` are models to open."""
     changes: Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="FIELD=VALUE")] = ()
     """Changes to the recipe, such as data.source=videos run.steps=1000."""
+    steps: int | None = None
+    """Steps of the run; everything in the recipe that happens at a step moves in proportion, which
+    `--set run.steps=N` alone does not do. As the recipe says where not given."""
     resume: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Go on from `last`, exactly where it stopped."""
     max_minutes: float | None = None
@@ -32,9 +35,11 @@ class Run:
         """Train by a recipe of this kind, and say how it ended."""
         from rich.console import Console
 
-        from adaptok.training import load_recipe
+        from adaptok.training import in_steps, load_recipe
 
-        outcome = train(load_recipe(kind, self.recipe, self.changes), self.out, self.resume, self.max_minutes)
+        # S is one of the three trainings below, whose classes are imported late.
+        settings = in_steps(load_recipe(kind, self.recipe, self.changes), self.steps)  # type: ignore[type-var]
+        outcome = train(settings, self.out, self.resume, self.max_minutes)
         text = f"{outcome.reason} after {outcome.progress.step} steps: {self.out}"
         Console(soft_wrap=True, highlight=False).print(text, markup=False)
 

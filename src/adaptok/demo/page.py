@@ -16,7 +16,7 @@ table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabu
 th, td { padding: .15rem .7rem; text-align: right; } th { border-bottom: 2px solid #bbb; } .wide { overflow-x: auto; }
 p.small { font-size: .86rem; color: #555; }
 """
-HEADS = ("per block", "tokens", "kbit/s", "PSNR", "evenly", "SSIM", "predicted", "true", "seconds")
+HEADS = ("per block", "tokens", "kbit/s", "PSNR", "evenly", "SSIM", "score", "truth", "sec")
 """Of the summary, here and on the terminal."""
 
 
@@ -52,8 +52,8 @@ def page(model: str, clip: Shown, passages: Sequence[Passage], note: str) -> str
         '<video src="side_by_side.mp4" controls loop muted></video>',
         "<h2>Numbers</h2>",
         _table(HEADS, summary(passages)),
-        '<p class="small">PSNR in dB. “Evenly”: PSNR of as many tokens, the same in every block. Predicted and'
-        " true are the scorer's metric, lower is better, mean over blocks.</p>",
+        '<p class="small">PSNR in dB. “Evenly”: PSNR of as many tokens, the same in every block. Score: the loss'
+        " that the scorer predicted (LPIPS, or minus PSNR); truth: the real one. Lower is better; means of blocks.</p>",
         f"<p>Token streams, to be read by <code>adaptok info</code> and <code>adaptok decode</code>: {streams}</p>",
         "<h2>Block by block</h2>",
         _table(*_blocks(passages)),
@@ -70,7 +70,7 @@ def stream_name(passage: Passage) -> str:
 def _blocks(passages: Sequence[Passage]) -> tuple[list[str], list[tuple[str, ...]]]:
     heads = ["block"]
     for p in passages:
-        heads += [f"tokens ({p.budget:g})", "PSNR dB", "predicted", "true"]
+        heads += [f"tokens ({p.budget:g})", "PSNR dB", "score", "truth"]
     lines = []
     for number, blocks in enumerate(zip(*(p.blocks for p in passages), strict=True)):
         cells = [str(number)]
@@ -82,7 +82,7 @@ def _blocks(passages: Sequence[Passage]) -> tuple[list[str], list[tuple[str, ...
 
 def _mean(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
-    return f"{sum(known) / len(known):.4f}" if known else "–"
+    return f"{sum(known) / len(known):.4g}" if known else "–"
 
 
 def _table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from adaptok.allocation.truth import BlockLoss, block_loss
+from adaptok.config import ScorerConfig
 from adaptok.demo.figure import figure
 from adaptok.demo.film import write_film
 from adaptok.demo.page import page, stream_name
@@ -53,7 +54,7 @@ def make_demo(
     """Encode at three budgets, decode, and write everything into `folder`."""
     folder = Path(folder)
     clip = sample_clip(codec) if video is None else _read(Path(video), Path(video).name, codec)
-    true_loss, note = _true_loss()
+    true_loss, note = _true_loss(codec.bundle.config.scorer)
     m, frames = codec.geometry.tokens_per_block, codec.geometry.block_frames
     passages = []
     for done, share in enumerate(SHARES):
@@ -88,8 +89,11 @@ def _read(path: Path, name: str, codec: Codec) -> Shown:
     return Shown(name, np.concatenate(images), fps)
 
 
-def _true_loss() -> tuple[BlockLoss | None, str]:
-    """LPIPS where its weights are on this machine already; a demo fetches nothing."""
+def _true_loss(scorer: ScorerConfig | None) -> tuple[BlockLoss | None, str]:
+    """What the scorer predicts; LPIPS only where its weights are on this machine already: a demo fetches nothing."""
+    metric = "perceptual" if scorer is None else scorer.metric
+    if metric != "perceptual":
+        return block_loss(metric), ""
     if not CATALOGUE["lpips-alex"].path.is_file():
         return None, "True scores need LPIPS: adaptok weights --fetch lpips-alex, then again."
-    return block_loss("perceptual", LPIPS("alex")), ""
+    return block_loss(metric, LPIPS("alex")), ""

@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from adaptok.bundle import CONFIG_FILE, WEIGHTS_FILE, fill, read_weights, save_model
+from adaptok.generation.code_rows import settle, share_rows, stored_codes
 from adaptok.generation.config import (
     GeneratorConfig,
     generator_config_from_yaml,
@@ -72,5 +73,10 @@ def _open(folder: Path) -> Generator:
         known = f"; embedded are {', '.join(found)}" if (found := embedded_generators()) else ""
         raise ValueError(f"{folder} holds no generator: there is no {CONFIG_FILE} in it{known}")
     generator = build_generator(generator_config_from_yaml(path.read_text(encoding="utf-8"), str(path)))
-    fill(generator, read_weights(folder / WEIGHTS_FILE), source=str(folder / WEIGHTS_FILE))
-    return generator
+    weights, wanted = read_weights(folder / WEIGHTS_FILE), generator.config.codebook_size
+    if (codes := stored_codes(weights)) is not None:
+        if codes.ndim != 2 or len(codes) != wanted:
+            raise ValueError(f"{folder / WEIGHTS_FILE} has code vectors {tuple(codes.shape)} instead of {wanted}")
+        share_rows(generator, codes.float())
+    fill(generator, weights, source=str(folder / WEIGHTS_FILE))
+    return settle(generator)

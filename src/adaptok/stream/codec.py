@@ -221,8 +221,11 @@ def describe(budget: Budget) -> str:
 
 
 def _digest(config: ModelConfig, weights: Mapping[str, Tensor]) -> str:
-    """32 hexadecimal digits of a configuration and weights."""
-    digest = hashlib.sha256(model_config_to_yaml(config).encode())
+    """32 hexadecimal digits of a configuration and weights.
+
+    What is as by default does not count, so that a new field leaves the digests of models without it alone.
+    """
+    digest = hashlib.sha256(model_config_to_yaml(config, defaults=False).encode())
     for name, value in sorted(weights.items()):
         digest.update(name.encode())
         digest.update(np.ascontiguousarray(value.detach().float().cpu().numpy()).tobytes())

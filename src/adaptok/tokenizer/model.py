@@ -57,7 +57,7 @@ class Tokenizer(nn.Module):
         super().__init__()
         self.config = config
         self.encoder = Encoder(config.geometry, config.encoder, config.relative_latents)
-        self.quantizer = Quantizer(config.quantizer, config.encoder.width, config.decoder.width)
+        self.quantizer = Quantizer(config.quantizer, config.geometry.blocks, config.encoder.width, config.decoder.width)
         self.decoder = Decoder(config.geometry, config.decoder, config.learned_slots)
         self.prior = None
         if config.prior is not None:
@@ -78,9 +78,10 @@ class Tokenizer(nn.Module):
         return self._encode(video, memory)
 
     def _encode(self, video: Video, memory: Memory | None) -> tuple[Encoding, Memory]:
+        first = 0 if memory is None else memory.blocks
         latents, memory = self.encoder(video.to(self.quantizer.codebook.dtype), memory)
-        codes = self.quantizer.nearest(latents)
-        return Encoding(latents, codes, self.quantizer.embed(self.quantizer.lookup(codes))), memory
+        codes = self.quantizer.nearest(latents, first)
+        return Encoding(latents, codes, self.quantizer.embed(self.quantizer.lookup(codes), first)), memory
 
     @no_type_check
     def decode(self, codes: CodeBlocks, kept: Kept | None = None) -> Video:
@@ -98,7 +99,8 @@ class Tokenizer(nn.Module):
         return self._decode(codes, self._lengths(codes, kept), memory)
 
     def _decode(self, codes: CodeBlocks, kept: Kept, memory: Memory | None) -> tuple[Video, Memory]:
-        return self.decoder(self.quantizer.embed(self.quantizer.lookup(codes.long())), kept, memory)
+        first = 0 if memory is None else memory.blocks
+        return self.decoder(self.quantizer.embed(self.quantizer.lookup(codes.long()), first), kept, memory)
 
     @no_type_check
     def _lengths(self, codes: CodeBlocks, kept: Kept | None) -> Kept:

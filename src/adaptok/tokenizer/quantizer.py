@@ -14,6 +14,9 @@ from torch import Generator, Tensor, nn
 
 from adaptok.config import QuantizerConfig
 
+PRODUCTS = 1 << 21
+"""Products of vectors and codes that are looked at together."""
+
 
 @dataclass(frozen=True)
 class Quantized:
@@ -33,33 +36,43 @@ class Quantized:
 
 
 class Quantizer(nn.Module):
-    """A codebook of unit vectors between two linear maps."""
+    """A codebook of unit vectors between two linear maps.
 
-    def __init__(self, config: QuantizerConfig, width_in: int, width_out: int) -> None:
+    Latents and code vectors come as blocks (…,K,M,·); `first` says which block of the clip is the first of them. Only a
+    quantizer whose blocks are turned asks.
+    """
+
+    def __init__(self, config: QuantizerConfig, blocks: int, width_in: int, width_out: int) -> None:
         super().__init__()
         self.config = config
         self.project_in = nn.Linear(width_in, config.code_width)
         self.codebook = nn.Parameter(F.normalize(torch.randn(config.codebook_size, config.code_width), dim=-1))
         self.project_out = nn.Linear(config.code_width, width_out)
+        self.turns = nn.Parameter(rotations(blocks, config.code_width)) if config.turned else None
 
     def entries(self) -> Float[Tensor, "V E"]:
         """The codebook at unit length."""
         return F.normalize(self.codebook, dim=-1)
 
-    def direction(self, latents: Float[Tensor, "*batch D"]) -> Float[Tensor, "*batch E"]:
+    def direction(self, latents: Float[Tensor, "*batch D"], first: int = 0) -> Float[Tensor, "*batch E"]:
         """What is compared with the codebook."""
-        return F.normalize(self.project_in(latents), dim=-1)
+        vectors = self.project_in(latents)
+        if self.turns is not None:
+            vectors = vectors @ self.turns[first : first + latents.shape[-3]].to(vectors.dtype)
+        return F.normalize(vectors, dim=-1)
 
-    def nearest(self, latents: Float[Tensor, "*batch D"]) -> Int[Tensor, "*batch"]:
+    def nearest(self, latents: Float[Tensor, "*batch D"], first: int = 0) -> Int[Tensor, "*batch"]:
         """The code of every latent."""
-        return (self.direction(latents) @ self.entries().T).argmax(dim=-1)
+        return nearest_rows(self.direction(latents, first), self.entries())
 
     def lookup(self, codes: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch E"]:
         """Unit vectors of codes."""
         return F.embedding(codes, self.entries())
 
-    def embed(self, vectors: Float[Tensor, "*batch E"]) -> Float[Tensor, "*batch D"]:
+    def embed(self, vectors: Float[Tensor, "*batch E"], first: int = 0) -> Float[Tensor, "*batch D"]:
         """Code vectors as the decoder and the scorer read them."""
+        if self.turns is not None:
+            vectors = vectors @ self.turns[first : first + vectors.shape[-3]].mT.to(vectors.dtype)
         return self.project_out(vectors)
 
     def forward(
@@ -77,7 +90,7 @@ class Quantizer(nn.Module):
         z = self.direction(latents)
         entries = self.entries()
         with torch.no_grad():
-            codes = sample_rows((z / self.config.temperature) @ entries.T, generator)
+            codes = sample_codes(z / self.config.temperature, entries, generator)
         chosen = F.embedding(codes, entries)
         codebook = (chosen - z.detach()).square().mean(dim=-1)
         commitment = (z - chosen.detach()).square().mean(dim=-1)
@@ -85,6 +98,33 @@ class Quantizer(nn.Module):
         usage, perplexity = codebook_use(codes, kept, self.config.codebook_size)
         moved = chosen - z if strength is None else strength[..., None] * (chosen - z)
         return Quantized(codes, z + moved.detach(), z, loss, usage, perplexity)
+
+
+def rotations(count: int, width: int, angle: float = 0.2) -> Float[Tensor, "K E E"]:
+    """The identity, then small rotations in random planes; every model of a size starts from the same ones."""
+    random = torch.randn(count, width, width, generator=Generator().manual_seed(0))
+    skew = (random - random.mT) * (angle / width**0.5)
+    skew[0] = 0
+    return torch.matrix_exp(skew)
+
+
+def nearest_rows(vectors: Float[Tensor, "*batch E"], entries: Float[Tensor, "V E"]) -> Int[Tensor, "*batch"]:
+    """For every vector the entry of largest product."""
+    found = [(part @ entries.T).argmax(dim=-1) for part in _parts(vectors, entries)]
+    return torch.cat(found).reshape(vectors.shape[:-1])
+
+
+def sample_codes(
+    vectors: Float[Tensor, "*batch E"], entries: Float[Tensor, "V E"], generator: Generator
+) -> Int[Tensor, "*batch"]:
+    """For every vector an entry from the softmax over all products."""
+    drawn = [sample_rows(part @ entries.T, generator) for part in _parts(vectors, entries)]
+    return torch.cat(drawn).reshape(vectors.shape[:-1])
+
+
+def _parts(vectors: Float[Tensor, "*batch E"], entries: Float[Tensor, "V E"]) -> tuple[Float[Tensor, "_ E"], ...]:
+    """Vectors in runs whose table of products stays in a processor's cache: a large codebook is then twice as fast."""
+    return vectors.reshape(-1, vectors.shape[-1]).split(max(1, PRODUCTS // len(entries)))
 
 
 def sample_rows(logits: Float[Tensor, "*batch V"], generator: Generator) -> Int[Tensor, "*batch"]:

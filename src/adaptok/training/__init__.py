@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from adaptok.training.generator_settings import GeneratorTraining
+from adaptok.training.pace import in_steps
 from adaptok.training.recipes import load_recipe, recipe_names, recipe_yaml
 from adaptok.training.settings import ScorerTraining, TokenizerTraining
 from adaptok.training.tokenize import TokenizeConfig, tokenize
@@ -23,6 +24,7 @@ __all__ = [
     "ScorerTraining",
     "TokenizeConfig",
     "TokenizerTraining",
+    "in_steps",
     "load_recipe",
     "recipe_names",
     "recipe_yaml",

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from adaptok.tokenizer.quantizer import Quantizer
+from adaptok.tokenizer.quantizer import Quantizer, nearest_rows
 
 Units = Float[Tensor, "N E"]
 
@@ -18,7 +18,7 @@ def cosine_kmeans(points: Units, count: int, generator: Generator, rounds: int =
     """Centres of unit length; a centre that loses all its points moves to a random one."""
     centres = points[_pick(len(points), count, generator)]
     for _ in range(rounds):
-        nearest = torch.cat([(part @ centres.T).argmax(dim=1) for part in points.split(4096)])
+        nearest = nearest_rows(points, centres)
         sums = torch.zeros_like(centres).index_add_(0, nearest, points)
         empty = torch.bincount(nearest, minlength=count) == 0
         centres = F.normalize(sums, dim=1)
@@ -79,5 +79,5 @@ class CodebookUse(torch.nn.Module):
 def vector_sums(quantizer: Quantizer, vectors: Units) -> Float[Tensor, "V E"]:
     """For every code the sum of the vectors that are nearest to it."""
     codes = quantizer.entries()
-    nearest = (vectors @ codes.T).argmax(dim=1)
+    nearest = nearest_rows(vectors, codes)
     return torch.zeros_like(codes).index_add_(0, nearest, vectors.to(codes.dtype))

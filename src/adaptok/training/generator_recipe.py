@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from adaptok.bundle import open_bundle
 from adaptok.generation.bundle import GeneratorBundle
+from adaptok.generation.code_rows import settle, share_rows
 from adaptok.generation.config import GeneratorConfig
 from adaptok.generation.generate import check_match
 from adaptok.generation.generator import Generator
@@ -23,7 +24,6 @@ from adaptok.generation.sequence import IGNORED, Ids, SequenceBatch, class_ids, 
 from adaptok.load import folder_of
 from adaptok.stream.codec import Codec
 from adaptok.training.clips import Order
-from adaptok.training.code_rows import plain_state, share_rows
 from adaptok.training.curriculum import Stage, steps_for
 from adaptok.training.finite import check_finite
 from adaptok.training.generator_settings import GeneratorTraining
@@ -108,13 +108,18 @@ class GeneratorRecipe:
             self.codec = Codec(open_bundle(folder_of(settings.tokenizer)).to(fabric.device))
             check_match(self.config, self.codec)
         torch.manual_seed(self.run.seed)
-        self.generator = Generator(self.config).train()
-        if settings.code_rows and self.codec is not None:
-            share_rows(self.generator, self.codec.bundle.tokenizer.quantizer.codebook.cpu())
+        self.generator = self._build().train()
         save_memory(self.generator, fabric, self.run)
         self.learner = Learner(fabric, GeneratorObjective(self.generator), settings.optimizer, self.steps, self.run)
         self.average = Average(self.generator, self.run.ema)
         self._unigram = unigram_loss(train, val, self._val_clips(), self.config)
+
+    def _build(self) -> Generator:
+        """A generator of the configuration, its rows of codes computed where the settings say so."""
+        built = Generator(self.config)
+        if self.settings.code_rows and self.codec is not None:
+            share_rows(built, self.codec.bundle.tokenizer.quantizer.entries().cpu())
+        return built
 
     def batches(self, first: int) -> Iterator[TokenBatch]:
         """This process's batches from step `first` on."""
@@ -165,14 +170,14 @@ class GeneratorRecipe:
         clips, size = self._val_clips(), self.settings.batch
         batches = [self.val.batch(clips[i : i + size]).sequences for i in range(0, len(clips), size)]
         conditions = [self.val.condition(clip) for clip in clips[:: max(1, len(clips) // self.settings.samples)]]
-        network = self.bundle().generator.to(self.fabric.device)
+        network = settle(self.bundle().generator).to(self.fabric.device)
         return validate_generator(network, batches, self._unigram, self.codec, conditions[: self.settings.samples])
 
     def bundle(self) -> GeneratorBundle:
         """A copy of the generator with averaged weights."""
-        copy = Generator(self.config).eval()
+        copy = self._build().eval()
         with self.average.in_place():
-            copy.load_state_dict({name: whole(value) for name, value in plain_state(self.generator).items()})
+            copy.load_state_dict({name: whole(value) for name, value in self.generator.state_dict().items()})
         return GeneratorBundle(copy)
 
     def tensors(self) -> dict[str, Tensor]:

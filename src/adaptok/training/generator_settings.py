@@ -46,7 +46,7 @@ class GeneratorTraining(Strict):
     """Folder of the tokenizer, or an embedded model's name; where it is given, validation shows samples."""
     code_rows: bool = False
     """Embeddings and scores of codes are computed from the tokenizer's code vectors by a small network, learnt in their
-    place, so that codes that look alike are treated alike; saved as plain rows. For few clips; needs `tokenizer`."""
+    place, so that codes that look alike are treated alike. For few clips, and for many codes; needs `tokenizer`."""
     samples: int = 4
     """Samples in the picture."""
     batch: int = 64

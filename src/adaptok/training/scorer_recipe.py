@@ -127,7 +127,7 @@ class ScorerRecipe:
             if old.scorer is None or old.config.scorer != settings.scorer:
                 raise ValueError(f"initial: {settings.tokenizer} has no scorer of the recipe's size to go on from")
             self.scorer.load_state_dict(old.scorer.state_dict())
-        self.loss = block_loss(settings.metric)
+        self.loss = block_loss(settings.scorer.metric)
         self.lesson_loss = self.loss if settings.score_frames is None else at_frames(self.loss, settings.score_frames)
         save_memory(self.scorer, fabric, self.run)
         self.learner = Learner(

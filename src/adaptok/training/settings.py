@@ -254,7 +254,6 @@ class ScorerTraining(Strict):
     data: DataConfig
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     batch: int = 16
-    metric: Literal["perceptual", "mse", "psnr", "ssim"] = "perceptual"
     lessons: int = 0
     """Batches whose true scores are found once, before the first step, and learnt from again and again; 0 finds new
     ones at every step, which costs a decoding and a judgement for every length."""

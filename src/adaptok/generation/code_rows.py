@@ -2,17 +2,17 @@
 
 In: a generator and a codebook. Out: the same generator, whose rows for codes (in the embedding and in the head) are
 computed by a small network from the code vectors instead of being learnt one by one, so that what is learnt of one code
-holds for its neighbours. With few clips that is most of what can be learnt at all. `plain_state` is the generator as
-users open it: plain rows, no codebook. Next on the walk: generator_recipe.py.
+holds for its neighbours. With few clips that is most of what can be learnt at all. Such a generator is trained and
+stored with the network and the vectors, which are a fraction of the rows; `settle` writes the rows out for use.
+Next on the walk: bundle.py.
 """
 
-from operator import attrgetter
+from collections.abc import Mapping
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import register_parametrization
+from torch.nn.utils.parametrize import is_parametrized, register_parametrization, remove_parametrizations
 
 from adaptok.generation.generator import Generator
 
@@ -24,9 +24,9 @@ class CodeRows(nn.Module):
 
     codes: Tensor
 
-    def __init__(self, codebook: Float[Tensor, "V E"], width: int) -> None:
+    def __init__(self, codebook: Float[Tensor, "V E"], width: int, stored: bool) -> None:
         super().__init__()
-        self.register_buffer("codes", F.normalize(codebook.detach(), dim=-1))
+        self.register_buffer("codes", codebook.detach().clone(), persistent=stored)
         first, last = nn.Linear(codebook.shape[1], _HIDDEN), nn.Linear(_HIDDEN, width)
         # Unit vectors to hidden values of size 1, and those to rows of the size that embeddings start with.
         nn.init.normal_(first.weight, std=1.0)
@@ -45,14 +45,22 @@ class CodeRows(nn.Module):
 
 
 def share_rows(generator: Generator, codebook: Float[Tensor, "V E"]) -> None:
-    """Compute the rows of codes from now on."""
+    """Compute the rows of codes from their unit vectors from now on; these are stored once, with the embedding."""
     for module in (generator.embedding, generator.head):
-        register_parametrization(module, "weight", CodeRows(codebook, module.weight.shape[1]))
+        rows = CodeRows(codebook, module.weight.shape[1], stored=module is generator.embedding)
+        register_parametrization(module, "weight", rows)
 
 
-def plain_state(generator: Generator) -> dict[str, Tensor]:
-    """The weights by the names of a generator that computes none of them."""
-    with torch.device("meta"):
-        names = Generator(generator.config).state_dict()
-    with torch.no_grad():
-        return {name: attrgetter(name)(generator).detach() for name in names}
+def settle(generator: Generator) -> Generator:
+    """The same generator with rows of its own, as they are now: nothing is computed anew at every step."""
+    for module in (generator.embedding, generator.head):
+        if is_parametrized(module):
+            rows = module.weight.detach()
+            remove_parametrizations(module, "weight", leave_parametrized=False)
+            module.weight = nn.Parameter(rows)
+    return generator
+
+
+def stored_codes(weights: Mapping[str, Tensor]) -> Float[Tensor, "V E"] | None:
+    """The code vectors among stored weights; None where every row is stored."""
+    return weights.get("embedding.parametrizations.weight.0.codes")
