@@ -196,21 +196,25 @@ def attended(codec: Codec, video: Video, options: argparse.Namespace) -> Drawn:
 
 def scores(codec: Codec, video: Video, options: argparse.Namespace) -> Drawn:
     """Loss of every block against its length, blocks before it whole: predicted and true."""
+    del options
     from matplotlib.ticker import MaxNLocator
 
-    tokenizer, scorer = codec.bundle.tokenizer, codec.bundle.scorer
+    tokenizer, scorer, config = codec.bundle.tokenizer, codec.bundle.scorer, codec.bundle.config.scorer
     assert scorer is not None
+    assert config is not None
     encoding = tokenizer.encode(video)
     predicted = Prediction(scorer, encoding).once()
-    true = Truth(tokenizer, encoding, video, scorer.lengths, block_loss(options.scoring)).once()
+    true = Truth(tokenizer, encoding, video, scorer.lengths, block_loss(config.metric)).once()
     clips, blocks = min(SHOWN, len(video)), codec.geometry.blocks
     figure, axes = sheet(clips, blocks, (3 * blocks, 2 * clips))
+    low, high = torch.stack([true[:clips], predicted[:clips]]).aminmax()
+    limits = (float(low - 0.05 * (high - low)), float(high + 0.05 * (high - low)))
     for clip, row in enumerate(axes):
         for block, one in enumerate(row):
             one.plot(scorer.lengths, true[clip, block].cpu(), color=_CUT, label="true")
             one.plot(scorer.lengths, predicted[clip, block].cpu(), color=_BAR, label="predicted")
             one.set_title(f"clip {clip + 1}, block {block + 1}", loc="left", fontsize=8)
-            one.set_ylim(0, 1.05 * float(torch.maximum(true[:clips], predicted[:clips]).max()))
+            one.set_ylim(*limits)
             one.tick_params(labelsize=7)
             one.xaxis.set_major_locator(MaxNLocator(4))
             one.yaxis.set_major_locator(MaxNLocator(4))
@@ -221,7 +225,8 @@ def scores(codec: Codec, video: Video, options: argparse.Namespace) -> Drawn:
         "mean error": float((predicted - true).abs().mean()),
         "mean true loss": float(true.mean()),
     }
-    return figure, [{"clips": len(video), **{name: round(value, 4) for name, value in found.items()}}]
+    row = {name: round(value, 4) for name, value in found.items()}
+    return figure, [{"clips": len(video), "metric": config.metric, **row}]
 
 
 FIGURES: dict[str, Draw] = {
@@ -238,7 +243,6 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--only", nargs="+", choices=FIGURES, default=list(FIGURES))
     parser.add_argument("--show", default="", help="part of the names of the clips in pictures")
-    parser.add_argument("--scoring", default="perceptual", help="the metric that the scorer was trained for")
     options = parsed(parser)
     codec = opened(options.model, options)
     first, rest = (
