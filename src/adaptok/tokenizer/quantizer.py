@@ -102,7 +102,7 @@ class Quantizer(nn.Module):
 
 def rotations(count: int, width: int, angle: float = 0.2) -> Float[Tensor, "K E E"]:
     """The identity, then small rotations in random planes; every model of a size starts from the same ones."""
-    random = torch.randn(count, width, width, generator=Generator().manual_seed(0))
+    random = torch.randn(count, width, width, generator=Generator().manual_seed(0), device="cpu")
     skew = (random - random.mT) * (angle / width**0.5)
     skew[0] = 0
     return torch.matrix_exp(skew)
