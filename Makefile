@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 TORCH  := torch==2.13.0
 DATA   ?= videos
+MODEL  ?= tiny
 PAPER  := reconstruction ablation strategies metrics scaling latency generation figures
 
 .PHONY: help setup demo test test-all paper paper-models lint format clean
@@ -35,10 +36,13 @@ test-all: setup  ## Run the slow tests too
 paper-models: setup  ## Train the models of the paper's tables on DATA into runs/paper; takes hours, goes on where it stopped
 	$(BIN)/python benchmarks/paper/models.py --data $(DATA)
 
+# What compares models takes those of runs/paper, the rest MODEL. GENERATION: further options, such as other data.
 # A script whose models are not trained must not keep the others from running; its table then says so.
-paper: setup  ## Measure the paper's tables and figures with the models in runs/paper, on the videos of DATA
-	@for name in $(PAPER); do echo "== $$name"; \
-	  $(BIN)/python benchmarks/paper/$$name.py --data $(DATA) || echo "$$name: not measured"; done
+paper: setup  ## Measure the paper's tables and figures with MODEL and the models in runs/paper, on the videos of DATA
+	@for name in $(PAPER); do \
+	  case $$name in strategies|latency|figures) more="--model $(MODEL)";; generation) more="$(GENERATION)";; *) more=;; esac; \
+	  echo "== $$name $$(date +%T)"; \
+	  $(BIN)/python benchmarks/paper/$$name.py --data $(DATA) $$more || echo "$$name: not measured"; done
 	$(BIN)/python benchmarks/paper/results.py
 
 lint: setup  ## Check format, style and types

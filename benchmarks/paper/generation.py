@@ -57,7 +57,7 @@ def main() -> None:
     codecs = {"adaptive": codec, "fixed": codec}
     if Path(options.causaltok).is_dir():
         codecs["causaltok"] = opened(options.causaltok, options)
-    yardstick = Yardstick.of(options.data, codec, options.num)
+    yardstick = Yardstick.of(options.data, codec, options.num, options.windows)
     tables, missing = {}, []
     for condition, prefix in CONDITIONS.items():
         rows, absent = compare(prefix, codecs, yardstick, options)

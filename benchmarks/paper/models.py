@@ -5,7 +5,8 @@
 Into runs/paper: `adaptok` (with sampler) and `causaltok` (every block whole, half as many tokens), from scratch by the
 same recipe, seed and number of steps; `causaltok-raster`, the same with tokens that start row after row, where the
 recipe starts coarse to fine; `scorer-METRIC` on `adaptok`; `size-*`, other sizes, on the same clips;
-`tokens-*`, corpora with the same number of tokens per clip on average, and generators on them, `ar-*` by class and
+`tokens-*`, corpora with the same number of tokens per clip on average (of `--generator-data` where tokenizers should
+learn from other videos than generators), and generators on them, `ar-*` by class and
 `fp-*` by first frames. What is finished is skipped, what was cut goes on. Recipes are the shipped ones of
 `--preset`; fewer `--steps` shrink everything that happens at a step in proportion. With UCF-101 and GPUs:
 `--preset l --data ucf101.csv`. `--dry-run` only prints the commands.
@@ -94,13 +95,14 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     models = {"adaptive": ("scorer-perceptual", "ipal"), "fixed": ("scorer-perceptual", "fixed")}
     for tokens, (model, strategy) in {**models, "causaltok": ("causaltok", "fixed")}.items():
         corpus, folder = f"{out}/tokens-{tokens}", f"{out}/{model}/best"
-        command = ["tokenize", f"{options.data}", corpus, "--model", folder, "--strategy", strategy]
+        command = ["tokenize", f"{options.generator_data}", corpus, "--model", folder, "--strategy", strategy]
         command += ["--tokens-per-block", half, "--context", f"{CONTEXT}", "--mirror"]
         command += [] if options.clips is None else ["--clips", f"{options.clips}"]
+        command += [] if options.stride is None else ["--stride", f"{options.stride}"]
         found.append(Job(f"tokens-{tokens}", command=tuple(command)))
         for short, recipe in GENERATORS.get(options.preset, {}).items():
             changes = [f"name={short}-{tokens}", f"condition={CONDITIONS[short]}", f"data.corpus={corpus}", devices]
-            changes += [f"tokenizer={folder}"]
+            changes += [f"tokenizer={folder}", *options.generator_set]
             generator = load_recipe(GeneratorTraining, recipe, changes)
             found.append(Job(f"{short}-{tokens}", in_steps(generator, options.generator_steps)))
     return found
@@ -149,14 +151,18 @@ def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="of every tokenizer; the recipe's if not given")
     parser.add_argument("--scorer-steps", type=int)
     parser.add_argument("--generator-steps", type=int)
+    parser.add_argument("--generator-data", type=Path, help="what generators learn from; --data if not given")
     parser.add_argument("--clips", type=int, help="most clips of a video that generators see; all if not given")
+    parser.add_argument("--stride", type=int, help="frames from one of their clips to the next; a clip if not given")
     parser.add_argument("--devices", type=int, default=1, help="processes of a run")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
     parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")
+    parser.add_argument("--generator-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and the generators'")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="not everything")
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args(line)
     options.out = options.out or Path("runs") / place(options.preset)
+    options.generator_data = options.generator_data or options.data
     return options
 
 

@@ -101,6 +101,17 @@ def test_codes_are_the_same_however_many_are_looked_at_together(monkeypatch: pyt
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
 
 
+def test_half_precision_around_the_quantizer_does_not_reach_its_codes() -> None:
+    q = Quantizer(QuantizerConfig(codebook_size=512, code_width=8, temperature=0.005, turned=True), 3, 8, 8)
+    latents, kept = torch.randn(2, 3, 50, 8), torch.ones(2, 3, 50, dtype=torch.bool)
+    nearest, sampled = q.nearest(latents), q(latents, kept, seeded()).codes
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(q.nearest(latents), nearest)
+        found = q(latents, kept, seeded())
+    assert torch.equal(found.codes, sampled)
+    assert found.directions.dtype == torch.float32
+
+
 def test_warm_sampling_follows_the_softmax() -> None:
     q = quantizer(temperature=0.5)
     latents = torch.randn(1, 8).expand(40_000, 8)

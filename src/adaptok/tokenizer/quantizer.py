@@ -56,10 +56,11 @@ class Quantizer(nn.Module):
 
     def direction(self, latents: Float[Tensor, "*batch D"], first: int = 0) -> Float[Tensor, "*batch E"]:
         """What is compared with the codebook."""
-        vectors = self.project_in(latents)
-        if self.turns is not None:
-            vectors = vectors @ self.turns[first : first + latents.shape[-3]].to(vectors.dtype)
-        return F.normalize(vectors, dim=-1)
+        with full_precision(latents):
+            vectors = self.project_in(latents.to(self.codebook.dtype))
+            if self.turns is not None:
+                vectors = vectors @ self.turns[first : first + latents.shape[-3]]
+            return F.normalize(vectors, dim=-1)
 
     def nearest(self, latents: Float[Tensor, "*batch D"], first: int = 0) -> Int[Tensor, "*batch"]:
         """The code of every latent."""
@@ -100,6 +101,11 @@ class Quantizer(nn.Module):
         return Quantized(codes, z + moved.detach(), z, loss, usage, perplexity)
 
 
+def full_precision(beside: Tensor) -> torch.autocast:
+    """No half precision on the device of a tensor: it cannot tell neighbouring codes apart."""
+    return torch.autocast(beside.device.type, enabled=False)
+
+
 def rotations(count: int, width: int, angle: float = 0.2) -> Float[Tensor, "K E E"]:
     """The identity, then small rotations in random planes; every model of a size starts from the same ones."""
     random = torch.randn(count, width, width, generator=Generator().manual_seed(0), device="cpu")
@@ -110,7 +116,8 @@ def rotations(count: int, width: int, angle: float = 0.2) -> Float[Tensor, "K E 
 
 def nearest_rows(vectors: Float[Tensor, "*batch E"], entries: Float[Tensor, "V E"]) -> Int[Tensor, "*batch"]:
     """For every vector the entry of largest product."""
-    found = [(part @ entries.T).argmax(dim=-1) for part in _parts(vectors, entries)]
+    with full_precision(vectors):
+        found = [(part @ entries.T).argmax(dim=-1) for part in _parts(vectors, entries)]
     return torch.cat(found).reshape(vectors.shape[:-1])
 
 
@@ -118,7 +125,8 @@ def sample_codes(
     vectors: Float[Tensor, "*batch E"], entries: Float[Tensor, "V E"], generator: Generator
 ) -> Int[Tensor, "*batch"]:
     """For every vector an entry from the softmax over all products."""
-    drawn = [sample_rows(part @ entries.T, generator) for part in _parts(vectors, entries)]
+    with full_precision(vectors):
+        drawn = [sample_rows(part @ entries.T, generator) for part in _parts(vectors, entries)]
     return torch.cat(drawn).reshape(vectors.shape[:-1])
 
 
