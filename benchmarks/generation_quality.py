@@ -7,8 +7,9 @@ per token of held-out clips where the corpus it learnt from is given (`--corpus 
 the unigram distribution; gFVD of `--num` samples against as many real clips of the training split, at the settings
 given; tokens per clip and seconds. The real clips against other real ones are the floor, real clips through the
 tokenizer what a perfect generator could reach. Classes are drawn as often as they occur. Writes
-results/generation_quality.json; with `--picture` also docs/images/generation.png, samples of the first generator: a row
-per class, the first samples side by side, not chosen.
+results/generation_quality.json; with `--picture` also pictures of samples, not chosen: docs/images/generation.png of
+the first generator of classes, a row per class; docs/images/prediction.png of the first one of first frames, held-out
+clips and what it makes of them in rows by turns.
 """
 
 import argparse
@@ -32,7 +33,7 @@ import adaptok
 import machine
 from adaptok.evaluation.clips import content_of, read_windows, spread
 from adaptok.generation import Director, Generator, Prompt, Sampling, open_generator
-from adaptok.generation.generate import frames_condition
+from adaptok.generation.predict import context_prompt
 from adaptok.metrics import I3D, frechet_distance
 from adaptok.metrics.fvd import FewSamplesWarning
 from adaptok.stream.codec import Codec
@@ -79,7 +80,7 @@ def prompts(director: Director, clips: Clips, context: int) -> list[Prompt]:
     if config.classes:
         numbers = {name: i for i, name in enumerate(config.classes)}
         return director.prompts([numbers.get(label) for label, _ in clips], seed=0)
-    return [Prompt(frames_condition(director.codec, config, c[:context]), i) for i, (_, c) in enumerate(clips)]
+    return [context_prompt(director, clip[:context], None, i) for i, (_, clip) in enumerate(clips)]
 
 
 def surprise(generator: Generator, folder: Path, clips: int) -> dict[str, float]:
@@ -97,13 +98,15 @@ def surprise(generator: Generator, folder: Path, clips: int) -> dict[str, float]
 def generated(
     director: Director, clips: Clips, sampling: Sampling, context: int
 ) -> tuple[list[np.ndarray], dict[str, float]]:
-    """A sample for each clip, and what it took."""
+    """A sample for each clip, and what it took; frames that were given stay as they were."""
     begin = time.perf_counter()
     takes = list(director.takes(prompts(director, clips, context), sampling, batch=32))
     taken = time.perf_counter() - begin
     tokens = sum(int(stream.kept.sum()) for take in takes for stream in take.tokens)
     takes.sort(key=lambda take: take.sample)
-    return [take.frames for take in takes], {
+    given = 0 if director.config.classes else context
+    pairs = zip(clips, takes, strict=True)
+    return [np.concatenate([clip[:given], take.frames[given:]]) for (_, clip), take in pairs], {
         "tokens_per_clip": tokens / len(takes),
         "tokens_per_second": tokens / taken,
         "seconds_per_clip": taken / len(takes),
@@ -166,6 +169,36 @@ def picture(director: Director, sampling: Sampling, samples: int = 4, frames: in
     return np.concatenate(rows)
 
 
+def prediction(director: Director, clips: Clips, sampling: Sampling, context: int, frames: int = 8) -> np.ndarray:
+    """Two rows per clip: some of its frames, and those of the sample that begins like it; given ones are framed."""
+    samples, _ = generated(director, clips, sampling, context)
+    rows = []
+    for (_, clip), sample in zip(clips, samples, strict=True):
+        for video in (clip, sample):
+            chosen = range(0, len(video), len(video) // frames)
+            shown = [np.pad(video[i], ((2, 2), (2, 2), (0, 0)), constant_values=255) for i in chosen]
+            for image in shown[: -(-context // (len(video) // frames))]:
+                image[[0, 1, -2, -1]] = image[:, [0, 1, -2, -1]] = (230, 140, 20)
+            rows.append(np.concatenate(shown, axis=1))
+    return np.concatenate(rows)
+
+
+def draw(director: Director, options: argparse.Namespace, sampling: Sampling, drawn: set[str]) -> None:
+    """The picture of the first generator of each kind."""
+    from matplotlib.image import imsave
+
+    kind = "generation" if director.config.classes else "prediction"
+    if kind in drawn:
+        return
+    drawn.add(kind)
+    if director.config.classes:
+        image = picture(director, sampling)
+    else:
+        held_out = real_clips(options.data, director.codec, "val", count=4)
+        image = prediction(director, held_out, sampling, options.context)
+    imsave(IMAGES / f"{kind}.png", image)
+
+
 def named(text: str) -> tuple[str, str]:
     name, _, folder = text.rpartition("=")
     return name or Path(folder).name, folder
@@ -195,15 +228,14 @@ def main() -> None:
         parser.error(str(error))
     floor = yardstick.floor(codec)
     rows: dict[str, Any] = {}
+    drawn: set[str] = set()
     for name, folder in map(named, options.generators):
         generator = open_generator(folder)
         guidance = options.guidance if generator.config.classes else 1.0
         sampling = Sampling(temperature=options.temperature, top_p=options.top_p, guidance=guidance)
         director = Director(generator, codec)
-        if options.picture and not rows and generator.config.classes:
-            from matplotlib.image import imsave
-
-            imsave(IMAGES / "generation.png", picture(director, sampling))
+        if options.picture:
+            draw(director, options, sampling, drawn)
         row = yardstick.row(name, director, sampling, options.context)
         if name in corpora:
             row |= surprise(generator, Path(corpora[name]), options.val_clips)

@@ -28,7 +28,7 @@ from adaptok.bundle import build
 from adaptok.config import Geometry
 from adaptok.evaluation import Clip, Row
 from adaptok.evaluation.settings import Point
-from adaptok.training import ScorerTraining, TokenizerTraining
+from adaptok.training import GeneratorTraining, ScorerTraining, TokenizerTraining
 from adaptok.training.checkpoint import Progress, RunFolder
 from tiny_models import random_video, tiny_bundle, tiny_config
 
@@ -184,6 +184,22 @@ def test_tokenizers_differ_in_nothing_but_what_is_compared(preset: str) -> None:
         == 1
     )
     assert len(scorers) == 4
+
+
+def test_generators_may_learn_from_other_videos_than_tokenizers() -> None:
+    line = ["--data", "videos/manifest.csv", "--generator-data", "actions", "--stride", "3"]
+    jobs = {job.name: job for job in models.jobs(models.parse([*line, "--generator-set", "batch=5"]))}
+    for tokens in ("adaptive", "fixed", "causaltok"):
+        command = jobs[f"tokens-{tokens}"].command
+        assert command[:2] == ("tokenize", "actions")
+        assert command[command.index("--stride") + 1] == "3"
+        for kind in ("ar", "fp"):
+            settings = jobs[f"{kind}-{tokens}"].settings
+            assert isinstance(settings, GeneratorTraining)
+            assert settings.batch == 5
+    ours = jobs["adaptok"].settings
+    assert isinstance(ours, TokenizerTraining)
+    assert f"{ours.data.source}" == "videos/manifest.csv"
 
 
 def test_attention_adds_up_and_sees_only_its_own_block(codec: Codec) -> None:
