@@ -9,7 +9,7 @@ from typing import Protocol, no_type_check, runtime_checkable
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from adaptok.generation.config import GeneratorConfig, LlamaConfig
@@ -104,9 +104,10 @@ class Generator(nn.Module):
         # As published: all ids are equally likely before the first step.
         nn.init.zeros_(self.head.weight)
 
-    def forward(self, ids: Int[Tensor, "B N"]) -> Float[Tensor, "B N V1"]:
-        """Scores of what follows each id."""
-        return self.head(self.rows(ids))
+    def forward(self, ids: Int[Tensor, "B N"], where: Bool[Tensor, "B N"] | None = None) -> Float[Tensor, "*rows V1"]:
+        """Scores of what follows each id (B,N,V+1), or one row for each id marked in `where`."""
+        rows = self.rows(ids)
+        return self.head(rows if where is None else rows[where])
 
     def rows(self, ids: Int[Tensor, "B N"]) -> Rows:
         """What the head reads; ids stand at places 0, 1, ..."""

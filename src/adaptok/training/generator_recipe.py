@@ -89,8 +89,8 @@ class GeneratorObjective(nn.Module):
         self, inputs: Int[Tensor, "B N"], targets: Int[Tensor, "B N"], share: Float[Tensor, ""]
     ) -> Float[Tensor, ""]:
         """Cross-entropy summed over the tokens, times `share`."""
-        logits = self.generator(inputs).flatten(0, 1)
-        return F.cross_entropy(logits, targets.flatten(), ignore_index=IGNORED, reduction="sum") * share
+        counted = targets != IGNORED  # the head is most of the work, and conditions and padding need none
+        return F.cross_entropy(self.generator(inputs, counted), targets[counted], reduction="sum") * share
 
 
 class GeneratorRecipe:

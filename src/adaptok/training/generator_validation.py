@@ -36,11 +36,12 @@ def validate_generator(
     total = torch.zeros(2, dtype=torch.float64)
     ends = torch.zeros(2, dtype=torch.float64)
     for batch in batches:
-        targets = batch.targets.to(device)
-        logits = generator(batch.inputs.to(device)).transpose(1, 2)
-        loss = F.cross_entropy(logits.float(), targets, ignore_index=IGNORED, reduction="none").cpu().double()
+        counted = batch.targets != IGNORED
+        targets = batch.targets[counted]
+        logits = generator(batch.inputs.to(device), counted.to(device))
+        loss = F.cross_entropy(logits.float(), targets.to(device), reduction="none").cpu().double()
         total += torch.stack([loss.sum(), torch.tensor(float(batch.tokens))])
-        closing = batch.targets == generator.config.end
+        closing = targets == generator.config.end
         ends += torch.stack([loss[closing].sum(), closing.sum().double()])
     mean = (total[0] / total[1]).item()
     values = {
