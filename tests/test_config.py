@@ -25,6 +25,7 @@ def test_presets_round_trip(name: str) -> None:
         ("patch_size: 8", "patch_size: 7", "height 64 is not a multiple of patch_size 7"),
         ("law: uniform", "law: cauchy", "tokenizer.lengths.law: .*'full', 'uniform' or 'gaussian'"),
         ("  step: 4", "  step: 5", "tokens_per_block 64 is not a multiple of scorer step 5"),
+        ("smooth: 5", "smooth: 16", r"smooth must lie in 0\.\.15"),
         ("heads: 6", "heads: 5", "width 192 is not a multiple of heads 5"),
         ("name: tiny", "name: [", "not valid YAML"),
         ("max: 64", "max: 65", "max 65 is more than tokens_per_block 64"),

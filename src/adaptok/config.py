@@ -178,6 +178,9 @@ class ScorerConfig(Strict):
     step: int = 32
     metric: Literal["perceptual", "mse", "psnr", "ssim"] = "perceptual"
     """What it was taught to predict; the published one predicts perceptual losses, in units of its own."""
+    smooth: int | None = None
+    """Degree of the polynomial in the logarithm of the length that the scores of a block are fitted by; none if None.
+    An allocator picks the bends of a curve, and small errors make bends of their own."""
 
     @property
     def stack(self) -> StackConfig:
@@ -197,6 +200,9 @@ class ModelConfig(Strict):
         if self.scorer is not None:
             m = self.tokenizer.geometry.tokens_per_block
             _divides("scorer step", self.scorer.step, "tokens_per_block", m)
+            smooth, most = self.scorer.smooth, m // self.scorer.step - 1
+            if smooth is not None and not 0 <= smooth <= most:
+                raise ValueError(f"scorer smooth must lie in 0..{most}, below the number of scores, got {smooth}")
 
 
 _MODEL = TypeAdapter(ModelConfig)

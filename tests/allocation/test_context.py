@@ -1,6 +1,7 @@
 """Scores in context, and the truth they are trained on."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 from adaptok.allocation import SCOPES, Budget, strategy_named
 from adaptok.allocation.context import Prediction, judge
 from adaptok.allocation.oracle import oracle
+from adaptok.allocation.scorer import Scorer, polynomial_fit
 from adaptok.allocation.truth import (
     Truth,
     all_true_scores,
@@ -51,6 +53,27 @@ def test_one_pass_equals_every_block_after_whole_blocks(bundle: Bundle, encoding
     scores = bundle.scorer.score_once(encoding)
     for k in range(GEOMETRY.blocks):
         assert (scores[:, k] - bundle.scorer.score(encoding, whole, block=k)).abs().max() < 1e-9
+
+
+def test_smooth_scores_are_the_nearest_polynomial_in_the_logarithm_of_the_length() -> None:
+    lengths, noise = (4, 8, 12, 16, 20, 24), torch.randn(3, 6, dtype=torch.float64)
+    places = np.log(lengths)
+    fitted = noise @ polynomial_fit(lengths, 2).double()
+    for curve, smooth in zip(noise.numpy(), fitted.numpy(), strict=True):
+        np.testing.assert_allclose(smooth, np.polyval(np.polyfit(places, curve, 2), places), atol=1e-5)
+
+
+def test_a_scorer_may_be_smooth(bundle: Bundle, encoding: Encoding) -> None:
+    assert bundle.scorer is not None
+    assert bundle.config.scorer is not None
+    config = replace(bundle.config.scorer, smooth=1)
+    smooth = Scorer(config, bundle.config.tokenizer).eval().to(encoding.latents.dtype)
+    smooth.load_state_dict(bundle.scorer.state_dict())
+    scores, places = smooth.score_once(encoding), np.log(smooth.lengths)
+    fit = polynomial_fit(smooth.lengths, 1).to(scores.dtype)
+    torch.testing.assert_close(scores, bundle.scorer.score_once(encoding) @ fit)
+    flat = scores.detach().reshape(-1, len(places)).T.numpy()
+    np.testing.assert_allclose(np.polyval(np.polyfit(places, flat, 1), places[:, None]), flat, atol=1e-5)
 
 
 @torch.no_grad()

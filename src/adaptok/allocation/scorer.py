@@ -4,6 +4,7 @@ In: latents and embedded codes of blocks. Out: for one block a predicted loss at
 a single pass over the whole block, given earlier blocks cut to what they got. Next on the walk: problem.py.
 """
 
+from collections.abc import Sequence
 from typing import no_type_check
 
 import torch
@@ -26,6 +27,8 @@ _LATENTS = frozenset({Role.LATENT})
 class Scorer(nn.Module):
     """Predicts losses; higher is worse."""
 
+    smoothing: Tensor | None
+
     def __init__(self, config: ScorerConfig, tokenizer: TokenizerConfig) -> None:
         super().__init__()
         self.config = config
@@ -35,6 +38,8 @@ class Scorer(nn.Module):
         self.stack = Stack(config.stack, SCORER)
         self.norm = nn.LayerNorm(config.width, eps=1e-5)
         self.head = nn.Sequential(nn.Linear(config.width, 2 * config.width), nn.Tanh(), nn.Linear(2 * config.width, 1))
+        fit = None if config.smooth is None else polynomial_fit(self.lengths, config.smooth)
+        self.register_buffer("smoothing", fit, persistent=False)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -99,4 +104,13 @@ class Scorer(nn.Module):
     def read(self, tokens: Tensor) -> Scores:
         """Scores at the last token of every candidate length of one block."""
         step = self.config.step
-        return self.head(self.norm(tokens[:, step - 1 :: step]))[..., 0]
+        scores = self.head(self.norm(tokens[:, step - 1 :: step]))[..., 0]
+        return scores if self.smoothing is None else scores @ self.smoothing.to(scores.dtype)
+
+
+def polynomial_fit(lengths: Sequence[int], degree: int) -> Float[Tensor, "S S"]:
+    """The matrix that takes a curve over `lengths` to the polynomial in their logarithm that is nearest to it."""
+    places = torch.tensor(lengths, dtype=torch.float64, device="cpu").log()
+    places = (places - places.mean()) / places.abs().max().clamp(min=1)
+    basis, _ = torch.linalg.qr(torch.stack([places**power for power in range(degree + 1)], dim=1))
+    return (basis @ basis.T).float()
