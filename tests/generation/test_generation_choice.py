@@ -25,18 +25,26 @@ def counts(sampling: Sampling, may_end: bool = True, must_end: bool = False, dra
 
 
 def test_probabilities_are_those_of_the_softmax() -> None:
+    assert np.abs(counts(Sampling()) - LOGITS.double().softmax(0).numpy()).max() < 1e-3
     for temperature in (0.5, 1.0, 3.0):
-        wanted = (LOGITS.double() / temperature).softmax(0).numpy()
-        assert np.abs(counts(Sampling(temperature=temperature)) - wanted).max() < 1e-3
+        wanted = (LOGITS[:-1].double() / temperature).softmax(0).numpy()
+        found = counts(Sampling(temperature=temperature), may_end=False)
+        assert np.abs(found - np.append(wanted, 0)).max() < 1e-3
 
 
-def test_top_k_and_top_p_keep_the_likeliest() -> None:
-    assert (counts(Sampling(top_k=2)) > 0).tolist() == [True, False, False, True, False]
+def test_top_k_and_top_p_keep_the_likeliest_codes() -> None:
+    assert (counts(Sampling(top_k=2)) > 0).tolist() == [True, False, False, True, True]
     assert (counts(Sampling(top_k=99)) > 0).all()
-    # 0.51 and 0.19 are the largest: together 0.7.
-    assert (counts(Sampling(top_p=0.5)) > 0).tolist() == [False, False, False, True, False]
-    assert (counts(Sampling(top_p=0.6)) > 0).tolist() == [True, False, False, True, False]
-    assert (counts(Sampling(top_p=1e-9)) > 0).sum() == 1
+    # Of the codes 0.64 and 0.24 are the largest: together 0.88.
+    assert (counts(Sampling(top_p=0.6)) > 0).tolist() == [False, False, False, True, True]
+    assert (counts(Sampling(top_p=0.8)) > 0).tolist() == [True, False, False, True, True]
+    assert (counts(Sampling(top_p=1e-9), may_end=False) > 0).sum() == 1
+
+
+@pytest.mark.parametrize("sharp", [{"temperature": 0.2}, {"top_k": 1}, {"top_p": 0.1}, {"temperature": 4.0}])
+def test_blocks_end_as_often_as_the_generator_says(sharp: dict[str, float]) -> None:
+    wanted = LOGITS.double().softmax(0)[-1].item()
+    assert counts(Sampling(**sharp))[-1] == pytest.approx(wanted, abs=1e-3)  # type: ignore[arg-type]
 
 
 def test_the_end_of_a_block_as_its_length_allows() -> None:

@@ -116,7 +116,7 @@ class Studio:
     """A generator, its tokenizer, and where they run."""
 
     model: str | None = None
-    """The generator: an embedded one's name or a folder; tiny-ar if not given."""
+    """The generator: an embedded one's name or a folder; tiny-ar (predict: tiny-fp) if not given."""
     tokenizer: str = "tiny"
     """The tokenizer whose tokens it speaks: an embedded model's name, a folder, or a hub id."""
     device: str | None = None

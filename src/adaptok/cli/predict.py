@@ -34,7 +34,7 @@ def predict(
     from adaptok.generation.produce import predict_file
 
     count = predict_file(
-        studio.director("tiny-ar"),
+        studio.director("tiny-fp"),
         source,
         target,
         sampling,

@@ -36,11 +36,15 @@ def choose(
     must_end: Bool[Tensor, " B"],
     sampling: Sampling,
 ) -> Int[Tensor, " B"]:
-    """Sample an id per row; the last one is the end of a block, allowed or forced as the masks say."""
+    """Sample an id per row; the last one is the end of a block, allowed or forced as the masks say.
+
+    Temperature, top-k and top-p are about codes. When a block ends is left to the generator's own probability: made
+    sharper, the one end would gain on thousands of codes that share the rest, and blocks would come out short.
+    """
     # On the CPU in double precision: few numbers, the same choice on every device, and not all devices have doubles.
-    scores = logits.detach().cpu().double() / sampling.temperature
-    scores[:, -1].masked_fill_(~may_end, -torch.inf)
-    scores[:, :-1].masked_fill_(must_end[:, None], -torch.inf)
+    scores = logits.detach().cpu().double()
+    end = torch.where(must_end, 1.0, scores.softmax(dim=1)[:, -1] * may_end)[:, None]
+    scores = scores[:, :-1] / sampling.temperature
     if 0 < sampling.top_k < scores.shape[1]:
         least = scores.topk(sampling.top_k, dim=1).values[:, -1:]
         scores = scores.masked_fill(scores < least, -torch.inf)
@@ -50,6 +54,8 @@ def choose(
         # An id stays if those before it do not yet have the wanted probability: at least one always does.
         kept = falling.cumsum(dim=1) - falling < sampling.top_p
         weights = torch.zeros_like(weights).scatter(1, order, falling * kept)
+        weights = weights / weights.sum(dim=1, keepdim=True)
+    weights = torch.cat([weights * (1 - end), end], dim=1)
     ladder = weights.cumsum(dim=1)
     total = ladder[:, -1:]
     # Strictly below the total, else rounding could choose an id of no weight.

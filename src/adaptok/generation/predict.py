@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import UInt8
 
-from adaptok.allocation import Budget
-from adaptok.generation.generate import Director, Take, frames_condition
+from adaptok.generation.generate import Director, Take, encode_all, frames_condition
 from adaptok.generation.sequence import Codes, Prompt, class_ids
 from adaptok.generation.settings import Sampling
 from adaptok.stream.session import check_frames
@@ -79,18 +78,12 @@ def context_prompt(director: Director, images: Images, label: int | None, seed: 
     """What is known of given frames at the model's size: a condition, and the tokens of whole blocks."""
     codec, config = director.codec, director.config
     whole = len(images) // codec.geometry.block_frames
-    prefix = _kept_blocks(director, images[: whole * codec.geometry.block_frames]) if whole else ()
+    prefix = _told_blocks(director, images[: whole * codec.geometry.block_frames]) if whole else ()
     if config.classes:
         return Prompt(class_ids(config, label), seed, prefix)
     return Prompt(frames_condition(codec, config, images), seed, prefix)
 
 
-def _kept_blocks(director: Director, images: Images) -> tuple[Codes, ...]:
-    """Whole blocks with lengths like those the generator was trained on."""
-    codec, config = director.codec, director.config
-    average = config.tokens_per_block / 2 if config.mean_tokens is None else config.mean_tokens
-    strategy = "fixed" if codec.bundle.scorer is None else "ipal"
-    lengths = (1,) if codec.bundle.scorer is None else codec.bundle.scorer.lengths
-    average = max(average, lengths[0], config.min_tokens)
-    tokens = codec.encode(images, Budget(per_block=average), strategy)
-    return tuple(block.codes.astype(np.int64) for block in tokens.blocks)
+def _told_blocks(director: Director, images: Images) -> tuple[Codes, ...]:
+    """Whole blocks with as many tokens as the generator has ever seen: what follows can be no clearer than they are."""
+    return tuple(codes[: director.config.longest] for codes in encode_all(director.codec, images))
