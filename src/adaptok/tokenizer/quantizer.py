@@ -5,6 +5,7 @@ unit length; the code is the codebook entry of highest cosine similarity, or in 
 over all similarities. Next on the walk: tail_drop.py in training, allocation in use, then decoder.py.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -101,9 +102,10 @@ class Quantizer(nn.Module):
         return Quantized(codes, z + moved.detach(), z, loss, usage, perplexity)
 
 
-def full_precision(beside: Tensor) -> torch.autocast:
+def full_precision(beside: Tensor) -> AbstractContextManager[object]:
     """No half precision on the device of a tensor: it cannot tell neighbouring codes apart."""
-    return torch.autocast(beside.device.type, enabled=False)
+    kind = beside.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
 
 
 def rotations(count: int, width: int, angle: float = 0.2) -> Float[Tensor, "K E E"]:
