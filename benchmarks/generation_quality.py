@@ -6,7 +6,8 @@ Each generator is an embedded one's name or a folder; `NAME=FOLDER` gives it a n
 per token of held-out clips where the corpus it learnt from is given (`--corpus NAME=FOLDER`), against the uniform and
 the unigram distribution; gFVD of `--num` samples against as many real clips of the training split, at the settings
 given; tokens per clip and seconds. The real clips against other real ones are the floor, real clips through the
-tokenizer what a perfect generator could reach. Classes are drawn as often as they occur. Writes
+tokenizer what a perfect generator could reach. Intervals are by bootstrap over videos, as of any FVD here; what another
+training run or other samples would give, they do not tell. Classes are drawn as often as they occur. Writes
 results/generation_quality.json; with `--picture` also pictures of samples, not chosen: docs/images/generation.png of
 the first generator of classes, a row per class; docs/images/prediction.png of the first one of first frames, held-out
 clips and what it makes of them in rows by turns.
@@ -14,14 +15,13 @@ clips and what it makes of them in rows by turns.
 
 import argparse
 import json
-import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from rich.table import Table
 
 import adaptok
 import machine
+from adaptok.evaluation.bootstrap import draws, interval, resampled_distances
 from adaptok.evaluation.clips import content_of, read_windows, spread
 from adaptok.generation import Director, Generator, Prompt, Sampling, open_generator
 from adaptok.generation.predict import context_prompt
@@ -44,8 +45,19 @@ from adaptok.training.token_corpus import open_corpus
 from adaptok.video import VideoError, to_video
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-Clips = list[tuple[str, np.ndarray]]
-"""Labels and frames (T,H,W,3)."""
+RESAMPLES = 1000
+
+
+class Real(NamedTuple):
+    """A window of a video."""
+
+    label: str
+    images: np.ndarray
+    """(T,H,W,3)"""
+    video: str
+
+
+Clips = list[Real]
 
 
 def real_clips(
@@ -63,7 +75,7 @@ def real_clips(
             read = read_windows(entry, content_of(entry), codec.geometry, windows, 0)
         except VideoError:  # shorter than a clip
             continue
-        found += [(entry.label, window.images) for window in read]
+        found += [Real(entry.label, window.images, entry.name) for window in read]
     return found
 
 
@@ -79,8 +91,8 @@ def prompts(director: Director, clips: Clips, context: int) -> list[Prompt]:
     config = director.config
     if config.classes:
         numbers = {name: i for i, name in enumerate(config.classes)}
-        return director.prompts([numbers.get(label) for label, _ in clips], seed=0)
-    return [context_prompt(director, clip[:context], None, i) for i, (_, clip) in enumerate(clips)]
+        return director.prompts([numbers.get(clip.label) for clip in clips], seed=0)
+    return [context_prompt(director, clip.images[:context], None, i) for i, clip in enumerate(clips)]
 
 
 def surprise(generator: Generator, folder: Path, clips: int) -> dict[str, float]:
@@ -106,14 +118,31 @@ def generated(
     takes.sort(key=lambda take: take.sample)
     given = 0 if director.config.classes else context
     pairs = zip(clips, takes, strict=True)
-    return [np.concatenate([clip[:given], take.frames[given:]]) for (_, clip), take in pairs], {
+    return [np.concatenate([clip.images[:given], take.frames[given:]]) for clip, take in pairs], {
         "tokens_per_clip": tokens / len(takes),
         "tokens_per_second": tokens / taken,
         "seconds_per_clip": taken / len(takes),
     }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """An FVD, and what it is when the videos are drawn again."""
+
+    value: float
+    resampled: np.ndarray
+
+    @property
+    def estimate(self) -> list[float]:
+        """The value and its interval."""
+        return [self.value, *interval(self.value, self.resampled)]
+
+    def less(self, other: "Distance") -> list[float]:
+        """The difference to another one against the same real clips, with the interval of that difference."""
+        return Distance(self.value - other.value, self.resampled - other.resampled).estimate
+
+
+@dataclass(frozen=True, eq=False)
 class Yardstick:
     """Real clips of the training split: some to compare with, as many others whose classes or frames are prompts."""
 
@@ -122,39 +151,43 @@ class Yardstick:
     """I3D's logits of `real`."""
     real: Clips
     other: Clips
+    """Of the same videos one by one, where videos give two clips."""
 
     @classmethod
     def of(cls, data: Path, codec: Codec, num: int, windows: int = 1) -> "Yardstick":
         """`num` clips of each kind, at most `windows` of a video; a ValueError where there are not enough."""
         everything, network = real_clips(data, codec, "train", windows=windows), I3D()
-        order = np.random.default_rng(0).permutation(len(everything))
-        if len(order) < 2 * num:
-            raise ValueError(f"--num {num} needs twice as many clips, there are {len(order)}; --windows gives more")
-        real, other = ([everything[i] for i in order[k * num : (k + 1) * num]] for k in range(2))
-        return cls(network, features(network, [clip for _, clip in real], "real clips"), real, other)
-
-    def distance(self, videos: Sequence[np.ndarray], what: str) -> float:
-        """FVD of some videos against the real clips."""
-        return frechet_distance(self.known, features(self.network, videos, what))
+        pairs = list(zip(everything[::2], everything[1::2], strict=False))
+        if len(pairs) < num:
+            raise ValueError(
+                f"--num {num} needs twice as many clips, there are {len(everything)}; --windows gives more"
+            )
+        order = np.random.default_rng(0).permutation(len(pairs))[:num]
+        real, other = ([pairs[i][k] for i in order] for k in range(2))
+        return cls(network, features(network, [clip.images for clip in real], "real clips"), real, other)
 
     @cached_property
-    def apart(self) -> float:
+    def counts(self) -> np.ndarray:
+        """How often each clip occurs when the videos are drawn again."""
+        _, videos = np.unique([clip.video for clip in self.other], return_inverse=True)
+        return draws(videos, RESAMPLES, seed=0)
+
+    def distance(self, videos: Sequence[np.ndarray], what: str) -> Distance:
+        """FVD of as many videos against the real clips."""
+        found = features(self.network, videos, what)
+        return Distance(frechet_distance(self.known, found), resampled_distances(self.known, found, self.counts))
+
+    @cached_property
+    def apart(self) -> Distance:
         """What other real clips have; the same for every tokenizer."""
-        return self.distance([clip for _, clip in self.other], "other clips")
+        return self.distance([clip.images for clip in self.other], "other clips")
 
-    def floor(self, codec: Codec) -> dict[str, float]:
-        """What other real clips have, and what a perfect generator could reach with this tokenizer."""
-        shown = [codec.reconstruct(clip) for _, clip in self.real]
-        return {
-            "other real clips": self.apart,
-            "the same, through the tokenizer": self.distance(shown, "through the tokenizer"),
-        }
-
-    def row(self, name: str, director: Director, sampling: Sampling, context: int) -> dict[str, float]:
-        """The gFVD of a generator's samples, its size, and what sampling took."""
+    def row(self, name: str, director: Director, sampling: Sampling, context: int) -> tuple[dict[str, Any], Distance]:
+        """The gFVD of a generator's samples, its size, and what sampling took; the gFVD once more as it is."""
         videos, row = generated(director, self.other, sampling, context)
         size = sum(p.numel() for p in director.generator.parameters())
-        return {**row, "gfvd": self.distance(videos, name), "parameters": size}
+        found = self.distance(videos, name)
+        return {**row, "gfvd": found.estimate, "parameters": size}, found
 
 
 def picture(director: Director, sampling: Sampling, samples: int = 4, frames: int = 4) -> np.ndarray:
@@ -173,8 +206,8 @@ def prediction(director: Director, clips: Clips, sampling: Sampling, context: in
     """Two rows per clip: some of its frames, and those of the sample that begins like it; given ones are framed."""
     samples, _ = generated(director, clips, sampling, context)
     rows = []
-    for (_, clip), sample in zip(clips, samples, strict=True):
-        for video in (clip, sample):
+    for clip, sample in zip(clips, samples, strict=True):
+        for video in (clip.images, sample):
             chosen = range(0, len(video), len(video) // frames)
             shown = [np.pad(video[i], ((2, 2), (2, 2), (0, 0)), constant_values=255) for i in chosen]
             for image in shown[: -(-context // (len(video) // frames))]:
@@ -197,6 +230,11 @@ def draw(director: Director, options: argparse.Namespace, sampling: Sampling, dr
         held_out = real_clips(options.data, director.codec, "val", count=4)
         image = prediction(director, held_out, sampling, options.context)
     imsave(IMAGES / f"{kind}.png", image)
+
+
+def rounded(value: float | list[float], digits: int) -> float | list[float]:
+    """A number, or an estimate with its interval, to so many digits."""
+    return [round(v, digits) for v in value] if isinstance(value, list) else round(value, digits)
 
 
 def named(text: str) -> tuple[str, str]:
@@ -226,7 +264,8 @@ def main() -> None:
         yardstick = Yardstick.of(options.data, codec, options.num, options.windows)
     except ValueError as error:
         parser.error(str(error))
-    floor = yardstick.floor(codec)
+    through = yardstick.distance([codec.reconstruct(clip.images) for clip in yardstick.real], "through the tokenizer")
+    floor = {"other real clips": yardstick.apart.estimate, "the same, through the tokenizer": through.estimate}
     rows: dict[str, Any] = {}
     drawn: set[str] = set()
     for name, folder in map(named, options.generators):
@@ -236,14 +275,15 @@ def main() -> None:
         director = Director(generator, codec)
         if options.picture:
             draw(director, options, sampling, drawn)
-        row = yardstick.row(name, director, sampling, options.context)
+        row, _ = yardstick.row(name, director, sampling, options.context)
         if name in corpora:
             row |= surprise(generator, Path(corpora[name]), options.val_clips)
-        rows[name] = {key: round(value, 3) if not math.isinf(value) else value for key, value in row.items()}
+        rows[name] = {key: rounded(value, 3) for key, value in row.items()}
     columns = ("gfvd", "tokens_per_clip", "perplexity", "perplexity_unigram", "perplexity_uniform", "bits_per_clip")
     table = Table("generator", *columns)
     for name, row in rows.items():
-        table.add_row(name, *(f"{row[c]:.1f}" if c in row else "" for c in columns))
+        table.add_row(name, *(f"{rounded(row[c], 1)}" if c in row else "" for c in columns))
+    floor = {name: rounded(value, 1) for name, value in floor.items()}
     Console().print(table, json.dumps(floor))
     machine.save(
         options.name,
@@ -251,7 +291,7 @@ def main() -> None:
             **machine.describe(),
             "tokenizer": codec.fingerprint,
             "clips": options.num,
-            "gfvd_of": {name: round(value, 1) for name, value in floor.items()},
+            "gfvd_of": floor,
             "generators": rows,
         },
     )

@@ -7,6 +7,7 @@ runs/paper, where models.py trains them; `--preset l` looks in runs/paper-l inst
 
 import argparse
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 RESAMPLES = 1000
+STARTED = time.monotonic()
 HIDDEN = frozenset({"codes_used", "bits_per_second"})
 """Columns that stay in the file."""
 TableRows = list[dict[str, Any]]
@@ -191,14 +193,15 @@ def cell(name: str, value: Any) -> str:
 
 
 def finish(name: str, options: argparse.Namespace, tables: Tables, facts: Mapping[str, Any] | None = None) -> None:
-    """Print tables and write them with machine, versions, command and options; beside them what the paper has."""
+    """Print tables and write them with machine, versions, command, options and time; beside them what the paper has."""
     quoted = {head: published(head) for head in tables if published(head)}
     for head, rows in tables.items():
         show(head, rows)
         if head in quoted:
             show(f"{head}, quoted from the paper", quoted[head])
     plain = {key: value.as_posix() if isinstance(value, Path) else value for key, value in vars(options).items()}
-    result = {**machine.describe(("av",)), "options": plain, **(facts or {}), "tables": dict(tables), "quoted": quoted}
+    facts = {"seconds": round(time.monotonic() - STARTED), "options": plain, **(facts or {})}
+    result = {**machine.describe(("av",)), **facts, "tables": dict(tables), "quoted": quoted}
     machine.save(f"{place(options.preset)}/{name}", result)
 
 

@@ -246,7 +246,7 @@ def main() -> None:
     options = parsed(parser)
     codec = opened(options.model, options)
     first, rest = (
-        [to_video(images) for _, images in real_clips(options.data, codec, "val", options.videos, which=which)]
+        [to_video(clip.images) for clip in real_clips(options.data, codec, "val", options.videos, which=which)]
         for which in (lambda entry: options.show in entry.name, lambda entry: options.show not in entry.name)
     )
     options.shown = len(first)

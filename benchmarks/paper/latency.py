@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, nargs="*", default=[8, 16, 32], help="multiples of 8")
     options = parsed(parser)
     codec = opened(options.model, options)
-    clips = [images for _, images in real_clips(options.data, codec, "val", max(options.sizes))]
+    clips = [clip.images for clip in real_clips(options.data, codec, "val", max(options.sizes))]
     tables = {"latency": [row for size in options.sizes for row in searching(codec, clips, size, options)]}
     if options.batches:
         tables["batch, a quarter of the tokens"] = batches(codec, options, 1 / 4)

@@ -6,10 +6,11 @@ Into runs/paper: `adaptok` (with sampler) and `causaltok` (every block whole, ha
 same recipe, seed and number of steps; `causaltok-raster`, the same with tokens that start row after row, where the
 recipe starts coarse to fine; `scorer-METRIC` on `adaptok`; `size-*`, other sizes, on the same clips;
 `tokens-*`, corpora with the same number of tokens per clip on average (of `--generator-data` where tokenizers should
-learn from other videos than generators), and generators on them, `ar-*` by class and
-`fp-*` by first frames. What is finished is skipped, what was cut goes on. Recipes are the shipped ones of
-`--preset`; fewer `--steps` shrink everything that happens at a step in proportion. With UCF-101 and GPUs:
-`--preset l --data ucf101.csv`. `--dry-run` only prints the commands.
+learn from other videos than generators), but for `fewer`, adaptive tokens `--fewer` times as short, about as good as
+CausalTok's; and generators on them, `ar-*` by class and `fp-*` by first frames. What is finished is skipped, what was
+cut goes on. Recipes are the shipped ones of `--preset`; fewer `--steps` shrink everything that happens at a step in
+proportion. With UCF-101 and GPUs: `--preset l --data ucf101.csv`. `@FILE` stands for the options in a file, one a line;
+two-cores.args has those of docs/results.md. `--dry-run` only prints the commands.
 """
 
 import argparse
@@ -91,12 +92,17 @@ def jobs(options: argparse.Namespace) -> list[Job]:
         found.append(Job(f"scorer-{metric}", in_steps(scorer, options.scorer_steps)))
     adaptok = found[0].settings
     assert isinstance(adaptok, TokenizerTraining)
-    half = f"{adaptok.model.tokenizer.geometry.tokens_per_block // 2}"
-    models = {"adaptive": ("scorer-perceptual", "ipal"), "fixed": ("scorer-perceptual", "fixed")}
-    for tokens, (model, strategy) in {**models, "causaltok": ("causaltok", "fixed")}.items():
+    half = adaptok.model.tokenizer.geometry.tokens_per_block // 2
+    spoken = {
+        "adaptive": ("scorer-perceptual", "ipal", half),
+        "fewer": ("scorer-perceptual", "ipal", round(half / options.fewer)),
+        "fixed": ("scorer-perceptual", "fixed", half),
+        "causaltok": ("causaltok", "fixed", half),
+    }
+    for tokens, (model, strategy, per_block) in spoken.items():
         corpus, folder = f"{out}/tokens-{tokens}", f"{out}/{model}/best"
         command = ["tokenize", f"{options.generator_data}", corpus, "--model", folder, "--strategy", strategy]
-        command += ["--tokens-per-block", half, "--context", f"{CONTEXT}", "--mirror"]
+        command += ["--tokens-per-block", f"{per_block}", "--context", f"{CONTEXT}", "--mirror"]
         command += [] if options.clips is None else ["--clips", f"{options.clips}"]
         command += [] if options.stride is None else ["--stride", f"{options.stride}"]
         found.append(Job(f"tokens-{tokens}", command=tuple(command)))
@@ -144,7 +150,9 @@ def make(job: Job, options: argparse.Namespace) -> None:
 
 
 def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--preset", default="tiny", help="whose recipes: PRESET and PRESET-scorer")
     parser.add_argument("--out", type=Path, help="runs/paper for tiny, runs/paper-PRESET for others")
@@ -154,6 +162,7 @@ def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--generator-data", type=Path, help="what generators learn from; --data if not given")
     parser.add_argument("--clips", type=int, help="most clips of a video that generators see; all if not given")
     parser.add_argument("--stride", type=int, help="frames from one of their clips to the next; a clip if not given")
+    parser.add_argument("--fewer", type=float, default=1.5, help="times fewer tokens where AdapTok equals CausalTok")
     parser.add_argument("--devices", type=int, default=1, help="processes of a run")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
     parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")

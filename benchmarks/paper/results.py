@@ -51,7 +51,8 @@ def _source(name: str, preset: str, result: dict[str, Any]) -> str:
     link = f"../benchmarks/results/{place(preset)}/{name}.json"
     on = f"{result['machine']['cpu']}, {result['machine']['cores']} threads"
     counts = [f"{result[what]} {what}" for what in ("videos", "clips") if what in result]
-    lines = [f"`{result['command']}` ([{name}.json]({link}); {', '.join([*counts, on])})"]
+    took = [f"{result['seconds']} s"] if "seconds" in result else []
+    lines = [f"`{result['command']}` ([{name}.json]({link}); {', '.join([*counts, on, *took])})"]
     lines += [f"Note: {note}." for note in result.get("notes", [])]
     return "\n\n".join(lines)
 

@@ -189,8 +189,9 @@ def test_tokenizers_differ_in_nothing_but_what_is_compared(preset: str) -> None:
 def test_generators_may_learn_from_other_videos_than_tokenizers() -> None:
     line = ["--data", "videos/manifest.csv", "--generator-data", "actions", "--stride", "3"]
     jobs = {job.name: job for job in models.jobs(models.parse([*line, "--generator-set", "batch=5"]))}
-    for tokens in ("adaptive", "fixed", "causaltok"):
+    for tokens, per_block in {"adaptive": "32", "fewer": "21", "fixed": "32", "causaltok": "32"}.items():
         command = jobs[f"tokens-{tokens}"].command
+        assert command[command.index("--tokens-per-block") + 1] == per_block
         assert command[:2] == ("tokenize", "actions")
         assert command[command.index("--stride") + 1] == "3"
         for kind in ("ar", "fp"):

@@ -1,6 +1,8 @@
 """The tokenizer as a whole: training pass, precision, compilation, devices, bad input."""
 
+import copy
 import dataclasses
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +42,16 @@ def test_gradients_reach_every_parameter_of_the_scorer(bundle: Bundle) -> None:
     for name, parameter in bundle.scorer.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
+
+
+def test_networks_can_be_copied_and_pickled(bundle: Bundle) -> None:
+    video, kept = random_video(GEOMETRY).float(), random_kept(GEOMETRY)
+    for copied in (copy.deepcopy(bundle.modules), pickle.loads(pickle.dumps(bundle.modules))):
+        codes = copied["tokenizer"].encode(video).codes
+        assert torch.equal(codes, bundle.tokenizer.encode(video).codes)
+        assert torch.equal(copied["tokenizer"].decode(codes, kept), bundle.tokenizer.decode(codes, kept))
+        next(copied["scorer"].parameters()).data.add_(1)
+        assert not torch.equal(next(copied["scorer"].parameters()), next(bundle.scorer.parameters()))
 
 
 def test_reconstruction_reaches_the_encoder_straight_through(bundle: Bundle) -> None:

@@ -15,7 +15,6 @@ The dense mask, the block-by-block forward and the memory rule all derive from t
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
 
 
 class Role(Enum):
@@ -57,18 +56,14 @@ class Visibility:
         return frozenset(key for row in self.table.values() for key, reach in row.items() if reach is not Reach.OWN)
 
 
-def _table(rows: dict[Role, dict[Role, Reach]]) -> Visibility:
-    return Visibility(MappingProxyType({role: MappingProxyType(row) for role, row in rows.items()}))
-
-
 _ALL_PAST = {Role.PATCH: Reach.PAST, Role.LATENT: Reach.PAST}
 
-ENCODER = _table({Role.PATCH: _ALL_PAST, Role.LATENT: _ALL_PAST})
-DECODER = _table(
+ENCODER = Visibility({Role.PATCH: _ALL_PAST, Role.LATENT: _ALL_PAST})
+DECODER = Visibility(
     {
         Role.PATCH: {Role.PATCH: Reach.OWN, Role.LATENT: Reach.PAST},
         Role.LATENT: {Role.LATENT: Reach.PAST},
     }
 )
-SCORER = _table({Role.LATENT: {Role.LATENT: Reach.PAST}})
-TOKENS = _table({Role.TOKEN: {Role.TOKEN: Reach.PREFIX}})
+SCORER = Visibility({Role.LATENT: {Role.LATENT: Reach.PAST}})
+TOKENS = Visibility({Role.TOKEN: {Role.TOKEN: Reach.PREFIX}})
