@@ -5,8 +5,9 @@
 ElasticTok's way: after encoding, block after block, the smallest candidate length whose true loss lies below a
 threshold, found by decoding candidates: all of them (sweep), or by bisection, which trusts that the loss falls with
 length. Same model, same clips, one run, the ways taking turns. The threshold is the mean loss at half of the tokens,
-so that all ways spend about as many. Decoding the result is in no time. Then the appendix's tables: IPAL against batch
-size with the quality it gives, against blocks and average tokens. Writes results/paper/latency.json.
+so that all ways spend about as many. Decoding the result is in no time. `parts` takes these times apart. Then the
+appendix's tables: IPAL against batch size with the quality it gives, against blocks and average tokens. Writes
+results/paper/latency.json.
 """
 
 import argparse
@@ -93,18 +94,24 @@ def half_loss(bundle: Bundle, video: Video, loss: BlockLoss) -> float:
     return float(torch.stack([loss(a, b) for a, b in pairs]).mean())
 
 
-def in_turns(ways: Mapping[str, Callable[[], Kept]], repeats: int, videos: int) -> TableRows:
-    """Milliseconds per video of each way, the median of `repeats` rounds in which all take turns; the first way is 1×.
-
-    `times` has the least and the largest ratio of any round after it: what noise there is shows there.
-    """
-    kept = {name: way() for name, way in ways.items()}  # also warms up
+def timed(ways: Mapping[str, Callable[[], object]], repeats: int, videos: int) -> dict[str, list[float]]:
+    """Milliseconds per video of each way in `repeats` rounds in which all take turns."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():
             start = time.perf_counter()
             way()
             taken[name].append(1000 * (time.perf_counter() - start) / videos)
+    return taken
+
+
+def in_turns(ways: Mapping[str, Callable[[], Kept]], repeats: int, videos: int) -> TableRows:
+    """Milliseconds per video of each way, the median of all rounds; the first way is 1×.
+
+    `times` has the least and the largest ratio of any round after it: what noise there is shows there.
+    """
+    kept = {name: way() for name, way in ways.items()}  # also warms up
+    taken = timed(ways, repeats, videos)
     first = np.array(next(iter(taken.values())))
     rows = []
     for name, times in taken.items():
@@ -118,6 +125,29 @@ def in_turns(ways: Mapping[str, Callable[[], Kept]], repeats: int, videos: int) 
             }
         )
     return rows
+
+
+@torch.inference_mode()
+def parts(codec: Codec, clips: Sequence[np.ndarray], size: int, options: argparse.Namespace) -> TableRows:
+    """Where the time goes: what every way needs, what the scorer adds, what one candidate of a search adds."""
+    bundle, g = codec.bundle, codec.geometry
+    assert bundle.scorer is not None
+    video = torch.cat([to_video(clip) for clip in clips[:size]]).to(options.device)
+    tokenizer, scorer, encoding = bundle.tokenizer, bundle.scorer, bundle.tokenizer.encode(video)
+    half = torch.full((len(video), g.blocks), g.tokens_per_block // 2, device=video.device)
+    ways: dict[str, Callable[[], object]] = {
+        "encoder": lambda: tokenizer.encoder(video),
+        "finding codes": lambda: tokenizer.quantizer.nearest(encoding.latents),
+        "scorer in context, IPAL": lambda: judge(
+            Prediction(scorer, encoding), Budget(per_block=g.tokens_per_block / 2)
+        ),
+        "decoder, half of the tokens": lambda: tokenizer.decode(encoding.codes, half),
+    }
+    timed(ways, 1, len(video))  # warms up
+    taken = timed(ways, options.repeats, len(video))
+    return [
+        {"batch": len(video), "part": name, "ms per video": round(float(np.median(t)), 2)} for name, t in taken.items()
+    ]
 
 
 def searching(codec: Codec, clips: Sequence[np.ndarray], size: int, options: argparse.Namespace) -> TableRows:
@@ -156,6 +186,7 @@ def main() -> None:
     codec = opened(options.model, options)
     clips = [clip.images for clip in real_clips(options.data, codec, "val", max(options.sizes))]
     tables = {"latency": [row for size in options.sizes for row in searching(codec, clips, size, options)]}
+    tables["parts"] = [row for size in options.sizes for row in parts(codec, clips, size, options)]
     if options.batches:
         tables["batch, a quarter of the tokens"] = batches(codec, options, 1 / 4)
         tables["batch, half of the tokens"] = batches(codec, options, 1 / 2)

@@ -5,7 +5,8 @@
 All strategies at an eighth, a quarter, a half and three quarters of the tokens; `ipal less fixed` is the difference on
 the same clips at every budget, with the interval of that difference over videos: a claim holds where it excludes 0.
 `scopes` is ipal at a quarter and a half with each scope, blocks scored in context or all in one pass, and the
-difference to fixed; `blocks unlike one pass` is the share of blocks to which scoring in context gives another length: a
+difference to fixed; below it the oracle of the scorer's own metric, which tells what a scope allows from what the
+scorer misses. `blocks unlike one pass` is the share of blocks with another length than ipal in one pass gives: a
 context that shifts a block's whole curve changes no choice. Writes results/paper/strategies.json and
 docs/images/paper/strategies.png.
 """
@@ -30,7 +31,7 @@ from common import (
     shares,
 )
 
-from adaptok.evaluation import Evaluation, Settings
+from adaptok.evaluation import Evaluation, Row, Settings
 from adaptok.stream.codec import Codec
 
 STRATEGIES = ("fixed", "bithr", "bidelta", "ilp", "ipal", "motion", "oracle")
@@ -39,29 +40,34 @@ SCOPE_BUDGETS = (1 / 4, 1 / 2)
 SCOPES = ("clip", "batch", "index")
 
 
-def less_fixed(found: Evaluation, base: Evaluation) -> TableRows:
-    """What ipal has less than fixed at every budget, for every metric that clips have one by one."""
-    rows = []
-    for budget in found.settings.budgets:
-        ours, fixed = found.row("ipal", budget), base.row("fixed", budget)
-        rows.append({"budget": budget, **{name: paired(ours, fixed, name, base.clips) for name in ours.values}})
-    return rows
+def less_fixed(row: Row, base: Evaluation) -> dict[str, list[float]]:
+    """What a row has less than fixed at its budget, for every metric that clips have one by one."""
+    fixed = base.row("fixed", row.point.budget)
+    return {name: paired(row, fixed, name, base.clips) for name in row.values}
 
 
 def scopes(codec: Codec, options: argparse.Namespace, wanted: Settings, base: Evaluation) -> TableRows:
-    """Rows of ipal by scope and way of scoring; FVD is left out, it takes most of the time."""
+    """Rows of ipal and the oracle by scope and way of scoring; FVD is left out, it takes most of the time."""
     rows = []
-    metrics = tuple(name for name in wanted.metrics if name != "fvd")
-    wanted = replace(wanted, budgets=shares(codec, *SCOPE_BUDGETS), strategies=("ipal",), metrics=metrics)
+    scorer = codec.bundle.config.scorer
+    assert scorer is not None  # ipal was evaluated
+    wanted = replace(
+        wanted,
+        budgets=shares(codec, *SCOPE_BUDGETS),
+        strategies=("ipal",),
+        scorings=(scorer.metric,),
+        metrics=tuple(name for name in wanted.metrics if name != "fvd"),
+    )
+    best = tuple(name for name in ("ipal", "oracle") if name not in options.skip)
     for scope in SCOPES:
-        once, context = (run(codec, options, replace(wanted, scope=scope, in_context=how)) for how in (False, True))
+        once = run(codec, options, replace(wanted, scope=scope, in_context=False))
+        context = run(codec, options, replace(wanted, scope=scope, strategies=best))
         for found in (once, context):
             named = rows_of(found, {"scope": scope, "in_context": found is context})
-            differences = less_fixed(found, base)
-            for row, difference, own, other in zip(named, differences, found.rows, once.rows, strict=True):
-                unlike = float((np.array(own.kept) != np.array(other.kept)).mean())
-                less = {f"{name} less fixed": value for name, value in difference.items() if name != "budget"}
-                rows.append({**row, **less, "blocks unlike one pass": round(unlike, 4)})
+            for shown, row in zip(named, found.rows, strict=True):
+                unlike = (np.array(row.kept) != np.array(once.row("ipal", row.point.budget).kept)).mean()
+                less = {f"{name} less fixed": value for name, value in less_fixed(row, base).items()}
+                rows.append({**shown, **less, "blocks unlike one pass": round(float(unlike), 4)})
     return rows
 
 
@@ -75,7 +81,8 @@ def main() -> None:
     rows = rows_of(found, {})
     tables = {"strategies": rows}
     if {"fixed", "ipal"} <= set(chosen):
-        tables["ipal less fixed"] = less_fixed(found, found)
+        budgets = found.settings.budgets
+        tables["ipal less fixed"] = [{"budget": b, **less_fixed(found.row("ipal", b), found)} for b in budgets]
         if any(name != "fvd" for name in wanted.metrics):
             tables["scopes"] = scopes(codec, options, wanted, found)
     finish("strategies", options, tables, facts_of(found))

@@ -218,7 +218,12 @@ def test_attention_adds_up_and_sees_only_its_own_block(codec: Codec) -> None:
 SCRIPTS: dict[str, tuple[Callable[[], None], list[str], set[str]]] = {
     "reconstruction": (reconstruction.main, [], {"reconstruction", "equal quality"}),
     "ablation": (ablation.main, [], {"ablation", "differences"}),
-    "strategies": (strategies.main, ["--skip", "oracle", "ilp"], {"strategies", "ipal less fixed", "scopes"}),
+    "strategies": (strategies.main, ["--skip", "ilp"], {"strategies", "ipal less fixed", "scopes"}),
+    "latency": (
+        latency.main,
+        ["--sizes", "1", "2", "--repeats", "1", "--batches"],
+        {"latency", "parts", "blocks", "tokens"},
+    ),
     "figures": (figures.main, [], set(figures.FIGURES)),
 }
 

@@ -11,7 +11,7 @@ from adaptok.config import LengthConfig, PriorConfig, QuantizerConfig
 from adaptok.tokenizer.patches import unpatchify
 from adaptok.tokenizer.positions import patch_positions
 from adaptok.tokenizer.prior import Prior, prior_loss
-from adaptok.tokenizer.quantizer import Quantizer, codebook_use, nearest_rows, sample_codes
+from adaptok.tokenizer.quantizer import Quantizer, codebook_use, largest, nearest_rows, sample_codes
 from adaptok.tokenizer.tail_drop import sample_kept
 from tiny_models import GEOMETRY, random_video, tiny_bundle
 
@@ -99,6 +99,15 @@ def test_codes_are_the_same_however_many_are_looked_at_together(monkeypatch: pyt
     monkeypatch.setattr("adaptok.tokenizer.quantizer.PRODUCTS", 48)
     parts = nearest_rows(vectors, entries), sample_codes(vectors, entries, seeded())
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+@pytest.mark.parametrize("size", [1, 100, 128, 640, 32768])
+def test_the_largest_is_the_first_of_all_that_are(size: int) -> None:
+    rows = torch.randint(0, 40, (50, size), generator=torch.Generator().manual_seed(size)).float()
+    rows[0] = 7.0
+    rows[1] = -torch.inf
+    for row, found in zip(rows, largest(rows), strict=True):
+        assert int(found) == int((row == row.max()).nonzero()[0])
 
 
 def test_half_precision_around_the_quantizer_does_not_reach_its_codes() -> None:

@@ -15,8 +15,10 @@ from torch import Generator, Tensor, nn
 
 from adaptok.config import QuantizerConfig
 
-PRODUCTS = 1 << 21
+PRODUCTS = 1 << 20
 """Products of vectors and codes that are looked at together."""
+RUN = 128
+"""Of them, those whose maximum is found at once."""
 
 
 @dataclass(frozen=True)
@@ -117,10 +119,20 @@ def rotations(count: int, width: int, angle: float = 0.2) -> Float[Tensor, "K E 
 
 
 def nearest_rows(vectors: Float[Tensor, "*batch E"], entries: Float[Tensor, "V E"]) -> Int[Tensor, "*batch"]:
-    """For every vector the entry of largest product."""
+    """For every vector the entry of largest product, the first one of equals."""
     with full_precision(vectors):
-        found = [(part @ entries.T).argmax(dim=-1) for part in _parts(vectors, entries)]
+        found = [largest(part @ entries.T) for part in _parts(vectors, entries)]
     return torch.cat(found).reshape(vectors.shape[:-1])
+
+
+def largest(rows: Float[Tensor, "N V"]) -> Int[Tensor, " N"]:
+    """`rows.argmax(dim=1)`, run by run: a processor finds a maximum several times as fast as its place."""
+    if rows.shape[1] % RUN:
+        return rows.argmax(dim=1)
+    runs = rows.unflatten(1, (-1, RUN))
+    best = runs.amax(dim=2).argmax(dim=1)
+    inside = runs.gather(1, best[:, None, None].expand(-1, 1, RUN))[:, 0].argmax(dim=1)
+    return best * RUN + inside
 
 
 def sample_codes(
