@@ -56,7 +56,44 @@ def test_the_published_sizes() -> None:
     assert (t.depth, t.heads, t.width) == (12, 6, 384)
 
 
-@pytest.mark.parametrize("config", [class_config(min_tokens=2, mean_tokens=3.5, tokenizer="c0ffee"), frame_config()])
+def test_a_slot_has_one_place_however_long_the_blocks_before_it() -> None:
+    config = frame_config(slots=True)
+    front, m, end = config.condition_rows, config.tokens_per_block, config.end
+    row = [*range(front), 1, 2, end, 3, end, 4, 5]
+    placed = Generator(config).places(torch.tensor([row, [*range(front), *[1] * m, end]]))
+    assert placed[0, :front].tolist() == list(range(front))
+    assert placed[0, front:].tolist() == [
+        *(config.place(0, s) for s in (0, 1, m)),
+        *(config.place(1, s) for s in (0, m)),
+        *(config.place(2, s) for s in (0, 1)),
+    ]
+    assert placed[1].tolist() == list(range(front + m + 1)), "whole blocks stand where counting puts them"
+
+
+@torch.no_grad()
+def test_of_whole_blocks_slots_are_what_counting_gives() -> None:
+    counted, placed = (random_generator(class_config(slots=slots)) for slots in (False, True))
+    m, end = counted.config.tokens_per_block, counted.config.end
+    block = [*range(m), end]
+    ids = torch.tensor([[counted.config.outputs, *block, *block, *block[:-1]]])
+    assert torch.equal(counted(ids), placed(ids))
+    short = torch.tensor([[counted.config.outputs, 1, end, 2]])
+    assert not torch.equal(counted(short)[0, -1], placed(short)[0, -1])
+
+
+@torch.no_grad()
+def test_padding_beyond_the_last_place_is_harmless() -> None:
+    generator = random_generator(class_config(slots=True))
+    end = generator.config.end
+    ids = torch.tensor([[generator.config.outputs, 1, end, 2, end, 3]])
+    padded = torch.nn.functional.pad(ids, (0, generator.config.positions - ids.shape[1]))
+    assert torch.allclose(generator(padded)[:, : ids.shape[1]], generator(ids), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [class_config(min_tokens=2, mean_tokens=3.5, tokenizer="c0ffee"), frame_config(), frame_config(slots=True)],
+)
 def test_a_checkpoint_round_trips(tmp_path: Path, config: GeneratorConfig) -> None:
     generator = random_generator(config, dtype=torch.float32)
     GeneratorBundle(generator).save(tmp_path / "g")

@@ -18,8 +18,9 @@ from adaptok.generation import Director, Generator, Prompt, Sampling, sample_blo
 from adaptok.generation.slow import slow_blocks
 from adaptok.stream.codec import Tokens
 
-CLASSES = random_generator(class_config())
-FRAMES = random_generator(frame_config())
+BY_CLASS = {slots: random_generator(class_config(slots=slots)) for slots in (False, True)}
+BY_FRAMES = {slots: random_generator(frame_config(slots=slots)) for slots in (False, True)}
+CLASSES = BY_CLASS[False]
 
 SAMPLINGS = st.builds(
     Sampling,
@@ -48,15 +49,16 @@ def expected(generator: Generator, prompts: Sequence[Prompt], sampling: Sampling
     return [[b.tolist() for b in slow_blocks(generator, prompt, sampling)[len(prompt.prefix) :]] for prompt in prompts]
 
 
+@pytest.mark.parametrize("slots", [False, True])
 @settings(max_examples=25, deadline=None)
 @given(sampling=SAMPLINGS, count=st.integers(1, 5), batch=st.integers(1, 5), seed=st.integers(0, 99), data=st.data())
 def test_cached_is_uncached_whatever_the_batch(
-    sampling: Sampling, count: int, batch: int, seed: int, data: st.DataObject
+    slots: bool, sampling: Sampling, count: int, batch: int, seed: int, data: st.DataObject
 ) -> None:
-    most = min(sampling.blocks or 3, 3) - 1
+    generator, most = BY_CLASS[slots], min(sampling.blocks or 3, 3) - 1
     given = [data.draw(st.integers(0, most)) for _ in range(count)]
-    prompts = [random_prompt(CLASSES.config, seed + i, n) for i, n in enumerate(given)]
-    assert generated(CLASSES, prompts, sampling, batch) == expected(CLASSES, prompts, sampling)
+    prompts = [random_prompt(generator.config, seed + i, n) for i, n in enumerate(given)]
+    assert generated(generator, prompts, sampling, batch) == expected(generator, prompts, sampling)
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3])
@@ -68,12 +70,14 @@ def test_a_long_prompt_may_follow_short_samples(batch: int) -> None:
         assert generated(CLASSES, prompts, sampling, batch) == expected(CLASSES, prompts, sampling)
 
 
+@pytest.mark.parametrize("slots", [False, True])
 @settings(max_examples=8, deadline=None)
 @given(batch=st.integers(1, 4), seed=st.integers(0, 99), given=st.lists(st.integers(0, 2), min_size=1, max_size=4))
-def test_the_same_for_given_frames(batch: int, seed: int, given: list[int]) -> None:
-    prompts = [random_prompt(FRAMES.config, seed + i, n) for i, n in enumerate(given)]
+def test_the_same_for_given_frames(slots: bool, batch: int, seed: int, given: list[int]) -> None:
+    generator = BY_FRAMES[slots]
+    prompts = [random_prompt(generator.config, seed + i, n) for i, n in enumerate(given)]
     sampling = Sampling(top_k=9)
-    assert generated(FRAMES, prompts, sampling, batch) == expected(FRAMES, prompts, sampling)
+    assert generated(generator, prompts, sampling, batch) == expected(generator, prompts, sampling)
 
 
 def test_single_precision_too() -> None:

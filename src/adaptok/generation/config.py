@@ -64,6 +64,9 @@ class GeneratorConfig(Strict):
     """Blocks of given frames it is conditioned on, all tokens of each; 0 where it is conditioned on a class."""
     separator: bool = True
     """Whether a separator follows the context tokens."""
+    slots: bool = False
+    """Whether places are slots: token s of block b has a place of its own, and so has a block's end, however long the
+    blocks before it are. Else ids are counted, as published."""
     min_tokens: int = 1
     max_tokens: int | None = None
     """Fewest and most tokens of any block in training; M where null."""
@@ -123,7 +126,11 @@ class GeneratorConfig(Strict):
     @property
     def positions(self) -> int:
         """Places in the longest input; the last end of a block is predicted but never read."""
-        return self.condition_rows + self.blocks * (self.tokens_per_block + 1) - 1
+        return self.place(self.blocks, -1)
+
+    def place(self, block: int, slot: int) -> int:
+        """Where a token stands if all blocks before it are whole; a block's end stands at slot M."""
+        return self.condition_rows + block * (self.tokens_per_block + 1) + slot
 
 
 _GENERATOR = TypeAdapter(GeneratorConfig)

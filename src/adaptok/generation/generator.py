@@ -1,8 +1,9 @@
 """The generator: a Llama-style transformer that predicts the next id of a sequence from all before it.
 
 In: ids (B,N), the condition first. Out: scores of every code and of the block's end as the next id. Learned absolute
-positions; normalisation in float32; queries, keys and values in one product, gate and up in another. The same layers
-run over whole sequences (training, the slow oracle) and one row at a time over a cache. Next: choice.py, cache.py.
+positions, of ids as they are counted or of the slots they fill; normalisation in float32; queries, keys and values in
+one product, gate and up in another. The same layers run over whole sequences (training, the slow oracle) and one row at
+a time over a cache. Next: choice.py, cache.py.
 """
 
 from typing import Protocol, no_type_check, runtime_checkable
@@ -110,9 +111,23 @@ class Generator(nn.Module):
         return self.head(rows if where is None else rows[where])
 
     def rows(self, ids: Int[Tensor, "B N"]) -> Rows:
-        """What the head reads; ids stand at places 0, 1, ..."""
-        x = self.dropout(self.embedding(ids)) + self.positions[: ids.shape[1]]
+        """What the head reads."""
+        x = self.dropout(self.embedding(ids)) + self.positions[self.places(ids)]
         return self.llama(x, self.llama.causal)
+
+    def places(self, ids: Int[Tensor, "B N"]) -> Int[Tensor, "*B N"]:
+        """The place of every id: how many stand before it, or its block and slot where places are slots."""
+        count = torch.arange(ids.shape[1], device=ids.device)
+        config, front = self.config, self.config.condition_rows
+        if not config.slots:
+            return count
+        ends = (ids == config.end) & (count >= front)
+        block = ends.cumsum(dim=1) - ends.long()
+        begins = torch.where(ends, count + 1, front).cummax(dim=1).values  # of the block after each id
+        begin = F.pad(begins[:, :-1], (1, 0), value=front)
+        slot = torch.where(ends, config.tokens_per_block, count - begin)
+        placed = torch.where(count < front, count, config.place(0, 0) + block * (config.tokens_per_block + 1) + slot)
+        return placed.clamp(max=config.positions - 1)  # padding may run on
 
     @no_type_check
     def logits(self, cond: Tensor, idx: Tensor) -> Tensor:

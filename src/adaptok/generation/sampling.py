@@ -155,7 +155,7 @@ class Engine:
             filler = self.cache.filler([row for row, _ in group], length - 1)
             if length > 1:
                 rows = torch.from_numpy(np.stack([ids[:-1] for _, ids in group])).to(self._device)
-                x = self.generator.embedding(rows) + self.generator.positions[: length - 1]
+                x = self.generator.embedding(rows) + self.generator.positions[self.generator.places(rows)]
                 self.generator.llama(x, filler)
 
     @property
@@ -197,14 +197,20 @@ class Engine:
         rows, pair, cache, generator = self.rows, self.pair, self.cache, self._packed
         # At its first step a free row reads its own condition, later both read the same id.
         ids = [i for row in rows for i in ((row.next_id, self._free_id(row)) if pair == 2 else (row.next_id,))]
-        places = [cache.column - offset for offset in cache.offsets[: cache.count]]
         device = self._device
-        x = generator.embedding(torch.tensor(ids, device=device)) + generator.positions[torch.tensor(places)]
+        x = generator.embedding(torch.tensor(ids, device=device)) + generator.positions[torch.tensor(self._places())]
         logits = generator.head(generator.llama(x[:, None], cache.step)[:, 0])
         if pair == 1:
             return logits
         guided = torch.tensor([self.rules.guided(row.tokens) for row in rows])
         return guide(logits[::2], logits[1::2], guided, self.rules.sampling.guidance)
+
+    def _places(self) -> list[int]:
+        """Where the ids that are fed stand, as `Generator.places` says of whole sequences."""
+        if not self.config.slots:
+            return [self.cache.column - offset for offset in self.cache.offsets[: self.cache.count]]
+        fed = [self.config.place(len(row.blocks), len(row.codes) - 1) for row in self.rows]
+        return [place for place in fed for _ in range(self.pair)]
 
     def _free_id(self, row: Row) -> int:
         own = row.prompt.condition

@@ -221,6 +221,7 @@ def config_of(settings: GeneratorTraining, train: TokenCorpus, val: TokenCorpus)
         context_blocks=facts.context_blocks if settings.condition == "frames" else 0,
         min_tokens=int(lengths.min()),
         max_tokens=int(lengths.max()),
+        slots=settings.slots,
         mean_tokens=round(float(lengths.mean()), 3),
         tokenizer=facts.tokenizer,
     )

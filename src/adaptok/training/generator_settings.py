@@ -47,6 +47,9 @@ class GeneratorTraining(Strict):
     code_rows: bool = False
     """Embeddings and scores of codes are computed from the tokenizer's code vectors by a small network, learnt in their
     place, so that codes that look alike are treated alike. For few clips, and for many codes; needs `tokenizer`."""
+    slots: bool = False
+    """Whether places are the tokenizer's slots: what a token tells of then shows in its place, however long the blocks
+    before it are. Else ids are counted, as published."""
     samples: int = 4
     """Samples in the picture."""
     batch: int = 64
