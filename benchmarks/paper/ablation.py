@@ -34,7 +34,7 @@ PARTS = {"full": 1.0, "half": 0.5}
 
 
 def differences(adaptive: Evaluation, causal: Mapping[str, Evaluation], budgets: Mapping[str, float]) -> TableRows:
-    """The row of ipal less all others, budget by budget, for every metric that clips have one by one."""
+    """The row of ipal less all others, budget by budget."""
     rows = []
     for name, budget in budgets.items():
         ours = adaptive.row("ipal", budget)
@@ -43,7 +43,7 @@ def differences(adaptive: Evaluation, causal: Mapping[str, Evaluation], budgets:
             same_clips(adaptive, found)
             others[f"no sampler, no scorer, {order}"] = found.row("fixed", budget)
         for other, row in others.items():
-            values = {metric: paired(ours, row, metric, adaptive.clips) for metric in ours.values}
+            values = {metric: paired(ours, row, metric, adaptive.clips) for metric in ours.estimates}
             rows.append({"budget": name, "sampler and scorer less": other, **values})
     return rows
 

@@ -146,11 +146,17 @@ def video_draws(clips: Sequence[Clip]) -> np.ndarray:
 
 
 def paired(one: Row, other: Row, metric: str, clips: Sequence[Clip]) -> list[float]:
-    """Mean of one less the other over the same clips, with the interval of that difference over videos."""
-    difference = np.array(one.values[metric]) - np.array(other.values[metric])
-    mean = float(difference.mean())
-    low, high = interval(mean, resampled_means(difference, video_draws(clips)))
-    return [round(value, 5) for value in (mean, low, high)]
+    """What one has less than the other on the same clips, with the interval of that difference over videos."""
+    difference = one.estimates[metric].value - other.estimates[metric].value
+    low, high = interval(difference, resampled(one, metric, clips) - resampled(other, metric, clips))
+    return [round(value, 5) for value in (difference, low, high)]
+
+
+def resampled(row: Row, metric: str, clips: Sequence[Clip]) -> np.ndarray:
+    """A metric in every bootstrap sample of the videos, the same samples for all rows of these clips."""
+    if metric == "fvd":
+        return np.array(row.fvd_drawn)
+    return resampled_means(np.array(row.values[metric]), video_draws(clips))
 
 
 def same_clips(one: Evaluation, other: Evaluation) -> tuple[Clip, ...]:

@@ -21,16 +21,16 @@ from common import (
     finish,
     opened,
     parsed,
+    resampled,
     rows_of,
     run,
     same_clips,
     save_image,
     settings,
     shares,
-    video_draws,
 )
 
-from adaptok.evaluation import Evaluation, Row
+from adaptok.evaluation import Clip, Evaluation, Row
 from adaptok.evaluation.result import LOWER_IS_BETTER
 
 BUDGETS = (1 / 8, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)
@@ -56,34 +56,34 @@ def tokens_for(tokens: Sequence[float], values: Sequence[float], wanted: float, 
     return None
 
 
-def fewer(curve: Sequence[Row], target: Row, metric: str, counts: np.ndarray) -> dict[str, object]:
+def fewer(curve: Sequence[Row], target: Row, metric: str, clips: Sequence[Clip]) -> dict[str, object]:
     """How many times fewer tokens the curve needs than `target`, with its interval over the bootstrap's videos."""
     lower, tokens = metric in LOWER_IS_BETTER, [row.tokens for row in curve]
     estimates = [row.estimates[metric].value for row in curve]
     needed = tokens_for(tokens, estimates, target.estimates[metric].value, lower)
-    found: dict[str, object] = {
+    drawn = np.stack([resampled(row, metric, clips) for row in (*curve, target)], axis=1)
+    reached = [tokens_for(tokens, draw[:-1], draw[-1], lower) for draw in drawn]
+    ratios = [target.tokens / one for one in reached if one is not None]
+    low, high = np.quantile(ratios, [0.025, 0.975]).round(3).tolist() if ratios else (None, None)
+    return {
         "metric": metric,
         "of CausalTok": round(target.estimates[metric].value, 4),
         "its tokens": round(target.tokens, 1),
         "AdapTok's tokens": None if needed is None else round(needed, 1),
         "fewer": None if needed is None else round(target.tokens / needed, 3),
         "already at the smallest budget": needed == tokens[0],
+        "low": low,
+        "high": high,
+        "samples that reach it": len(ratios) / len(reached),
     }
-    if metric not in target.values:  # FVD is of all clips together
-        return found
-    means = counts / counts.sum(axis=1, keepdims=True) @ np.array([row.values[metric] for row in (*curve, target)]).T
-    drawn = [tokens_for(tokens, draw[:-1], draw[-1], lower) for draw in means]
-    ratios = [target.tokens / one for one in drawn if one is not None]
-    ends = np.quantile(ratios, [0.025, 0.975]).round(3).tolist() if ratios else [None, None]
-    return {**found, "low": ends[0], "high": ends[1], "samples that reach it": len(ratios) / len(drawn)}
 
 
 def equal_quality(adaptive: Evaluation, causal: Evaluation) -> TableRows:
     """One row per metric."""
     curve = sorted((row for row in adaptive.rows if row.point.method == "ipal"), key=lambda row: row.tokens)
     target = max(causal.rows, key=lambda row: row.tokens)
-    counts = video_draws(same_clips(adaptive, causal))
-    return [fewer(curve, target, metric, counts) for metric in adaptive.metrics]
+    clips = same_clips(adaptive, causal)
+    return [fewer(curve, target, metric, clips) for metric in adaptive.metrics]
 
 
 def main() -> None:

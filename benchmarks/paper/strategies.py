@@ -41,9 +41,9 @@ SCOPES = ("clip", "batch", "index")
 
 
 def less_fixed(row: Row, base: Evaluation) -> dict[str, list[float]]:
-    """What a row has less than fixed at its budget, for every metric that clips have one by one."""
+    """What a row has less than fixed at its budget."""
     fixed = base.row("fixed", row.point.budget)
-    return {name: paired(row, fixed, name, base.clips) for name in row.values}
+    return {name: paired(row, fixed, name, base.clips) for name in row.estimates}
 
 
 def scopes(codec: Codec, options: argparse.Namespace, wanted: Settings, base: Evaluation) -> TableRows:

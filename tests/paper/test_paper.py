@@ -27,6 +27,7 @@ from adaptok.allocation.truth import Truth, block_loss
 from adaptok.bundle import build
 from adaptok.config import Geometry
 from adaptok.evaluation import Clip, Row
+from adaptok.evaluation.result import Estimate
 from adaptok.evaluation.settings import Point
 from adaptok.training import GeneratorTraining, ScorerTraining, TokenizerTraining
 from adaptok.training.checkpoint import Progress, RunFolder
@@ -39,8 +40,10 @@ GEOMETRY = Geometry(frames=12, height=32, width=32, patch_frames=2, patch_size=8
 
 
 def row(values: list[float]) -> Row:
-    column = tuple(values)
-    return Row(Point("ipal", 1.0), 1.0, 1.0, 0, {}, {"lpips": column}, None, None)
+    mean = float(np.mean(values))
+    return Row(
+        Point("ipal", 1.0), 1.0, 1.0, 0, {"lpips": Estimate(mean, mean, mean)}, {"lpips": tuple(values)}, None, None
+    )
 
 
 def clips(count: int) -> tuple[Clip, ...]:
@@ -103,6 +106,16 @@ def test_a_paired_difference_without_effect_includes_zero() -> None:
     one, other = rng.normal(0.3, 0.1, (2, 60))
     _, low, high = common.paired(row(one.tolist()), row(other.tolist()), "lpips", clips(60))
     assert low < 0 < high
+
+
+def test_fvd_is_paired_by_the_same_resamples() -> None:
+    shared = np.random.default_rng(0).normal(0, 50, 200)
+
+    def of(value: float) -> Row:
+        estimate = {"fvd": Estimate(value, value, value)}
+        return replace(row([0.0]), estimates=estimate, fvd_drawn=tuple((value + 10 + shared).tolist()))
+
+    assert common.paired(of(300.0), of(280.0), "fvd", clips(9)) == pytest.approx([20, 20, 20])
 
 
 @pytest.mark.parametrize("quantile", [0.0, 0.3, 0.7, 1.0])
@@ -216,8 +229,8 @@ def test_attention_adds_up_and_sees_only_its_own_block(codec: Codec) -> None:
 
 
 SCRIPTS: dict[str, tuple[Callable[[], None], list[str], set[str]]] = {
-    "reconstruction": (reconstruction.main, [], {"reconstruction", "equal quality"}),
-    "ablation": (ablation.main, [], {"ablation", "differences"}),
+    "reconstruction": (reconstruction.main, ["--metrics", "psnr", "fvd"], {"reconstruction", "equal quality"}),
+    "ablation": (ablation.main, ["--metrics", "psnr", "fvd"], {"ablation", "differences"}),
     "strategies": (strategies.main, ["--skip", "ilp"], {"strategies", "ipal less fixed", "scopes"}),
     "latency": (
         latency.main,

@@ -77,6 +77,8 @@ class Row:
     kept: tuple[tuple[int, ...], ...] | None
     """Tokens of every block of every clip."""
     usage: CodeUsage | None
+    fvd_drawn: tuple[float, ...] = ()
+    """FVD in each resample of the videos; rows of the same clips and seed have the same resamples."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,8 +102,11 @@ def _row(
     for name, column in values.items():
         mean = float(column.mean())
         estimates[name] = Estimate(mean, *interval(mean, resampled_means(column, counts)))
+    drawn: Float[np.ndarray, " R"] = np.zeros(0)
     if real is not None:
-        estimates["fvd"] = _distance(real, _stacked([part.features for part in parts]), counts, notes)
+        fake = _stacked([part.features for part in parts])
+        drawn = resampled_distances(real, fake, counts)
+        estimates["fvd"] = _distance(real, fake, drawn, notes)
     bits = torch.cat([part.bits for part in parts])
     seconds = sum(codec.geometry.frames / float(clip.fps) for clip in clips)
     kept = _kept(parts)
@@ -116,17 +119,18 @@ def _row(
         values={name: tuple(column.tolist()) for name, column in values.items()},
         kept=None if kept is None else tuple(tuple(row) for row in kept.tolist()),
         usage=None if kept is None else _usage(codes, kept, codec),
+        fvd_drawn=tuple(drawn.tolist()),
     )
 
 
 def _distance(
-    real: Float[Tensor, "N D"], fake: Float[Tensor, "N D"], counts: Int[np.ndarray, "R N"], notes: list[str]
+    real: Float[Tensor, "N D"], fake: Float[Tensor, "N D"], drawn: Float[np.ndarray, " R"], notes: list[str]
 ) -> Estimate:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", FewSamplesWarning)
         value = frechet_distance(real, fake)
     notes += [f"FVD: {warning.message}" for warning in caught]
-    low, high = interval(value, resampled_distances(real, fake, counts))
+    low, high = interval(value, drawn)
     return Estimate(value, max(0.0, low), high)
 
 
