@@ -36,13 +36,13 @@ test-all: setup  ## Run the slow tests too
 paper-models: setup  ## Train the models of the paper's tables on DATA into runs/paper; takes hours, goes on where it stopped
 	$(BIN)/python benchmarks/paper/models.py --data $(DATA) $(MODELS)
 
-# What compares models takes those of runs/paper, the rest MODEL. Further options: MODELS of the training, GENERATION (such
-# as other data) and FIGURES of these scripts.
+# What compares models takes those of runs/paper, the rest MODEL. Further options: MODELS of the training, COMPARED of what
+# compares with CausalTok, GENERATION (such as other data) and FIGURES of these scripts.
 # A script whose models are not trained must not keep the others from running; its table then says so.
 paper: setup  ## Measure the paper's tables and figures with MODEL and the models in runs/paper, on the videos of DATA
 	@for name in $(PAPER); do \
 	  case $$name in strategies|latency) more="--model $(MODEL)";; figures) more="--model $(MODEL) $(FIGURES)";; \
-	    generation) more="$(GENERATION)";; *) more=;; esac; \
+	    reconstruction|ablation) more="$(COMPARED)";; generation) more="$(GENERATION)";; *) more=;; esac; \
 	  echo "== $$name $$(date +%T)"; \
 	  $(BIN)/python benchmarks/paper/$$name.py --data $(DATA) $$more || echo "$$name: not measured"; done
 	$(BIN)/python benchmarks/paper/results.py
