@@ -10,7 +10,7 @@ learn from other videos than generators), but for `fewer`, adaptive tokens `--fe
 CausalTok's; and generators on them, `ar-*` by class and `fp-*` by first frames. What is finished is skipped, what was
 cut goes on. Recipes are the shipped ones of `--preset`; fewer `--steps` shrink everything that happens at a step in
 proportion. With UCF-101 and GPUs: `--preset l --data ucf101.csv`. `@FILE` stands for the options in a file, one a line;
-two-cores.args has those of docs/results.md. `--dry-run` only prints the commands.
+two-cores.args and two-cores-gaussian.args have those of docs/results.md. `--dry-run` only prints the commands.
 """
 
 import argparse
