@@ -3,13 +3,13 @@
     python benchmarks/paper/generation.py --data videos/manifest.csv [--model FOLDER --causaltok FOLDER] [--num 96]
 
 For each condition the generators that models.py trained: `adaptive` (ipal), `fixed` (the same tokenizer, equal lengths)
-and `causaltok` on the same number of tokens per clip, `fewer` on adaptive ones as good as CausalTok's. gFVD of `--num`
-samples against as many real clips of the training split, and its difference to CausalTok's against the same clips;
-perplexity per token of held-out clips, tokens per clip. Perplexities of different tokens say little about each other;
-bits per clip do. `what to compare with` is the gFVD of other real clips, and of what each generator learns from:
-windows of the same videos, decoded from the corpus. A generator that is not there is named, not guessed. Writes
-results/paper/generation.json, and docs/images/paper/class-conditional.png: a row per kind of tokens, the first sample
-of every class.
+and `causaltok` on the same number of tokens per clip, `fewer` on as many times fewer adaptive ones as models.py was
+told, 1.5 by default. gFVD of `--num` samples against as many real clips of the training split, and its difference to
+CausalTok's against the same clips; perplexity per token of held-out clips, tokens per clip. Perplexities of different
+tokens say little about each other; bits per clip do. `what to compare with` is the gFVD of other real clips, and of
+what each generator learns from: windows of the same videos, decoded from the corpus. A generator that is not there is
+named, not guessed. Writes results/paper/generation.json, and docs/images/paper/class-conditional.png: a row per kind of
+tokens, the first sample of every class.
 """
 
 import argparse

@@ -4,13 +4,14 @@
 
 Into runs/paper: `adaptok` (with sampler) and `causaltok` (every block whole, half as many tokens), from scratch by the
 same recipe, seed and number of steps; `causaltok-raster`, the same with tokens that start row after row, where the
-recipe starts coarse to fine; `scorer-METRIC` on `adaptok`; `size-*`, other sizes, on the same clips;
-`tokens-*`, corpora with the same number of tokens per clip on average (of `--generator-data` where tokenizers should
-learn from other videos than generators), but for `fewer`, adaptive tokens `--fewer` times as short, about as good as
-CausalTok's; and generators on them, `ar-*` by class and `fp-*` by first frames. What is finished is skipped, what was
-cut goes on. Recipes are the shipped ones of `--preset`; fewer `--steps` shrink everything that happens at a step in
-proportion. With UCF-101 and GPUs: `--preset l --data ucf101.csv`. `@FILE` stands for the options in a file, one a line;
-two-cores.args and two-cores-gaussian.args have those of docs/results.md. `--dry-run` only prints the commands.
+recipe starts coarse to fine; `scorer-METRIC` on `adaptok`; `size-*`, other sizes, on the same clips; `tokens-*`,
+corpora with the same number of tokens per clip on average (of `--generator-data` where tokenizers should learn from
+other videos than generators), but for `fewer`, adaptive tokens `--fewer` times as few (1.5 is what the reconstruction
+table found for equal LPIPS); and generators on them, `ar-*` by class and `fp-*` by first frames. What is finished is
+skipped, what was cut goes on. Recipes are the shipped ones of `--preset`; fewer `--steps` shrink everything that
+happens at a step in proportion. With UCF-101 and GPUs: `--preset l --data ucf101.csv`. `@FILE` stands for the options
+in a file, one a line; two-cores.args and two-cores-gaussian.args have those of docs/results.md. `--dry-run` only prints
+the commands.
 """
 
 import argparse
@@ -162,7 +163,7 @@ def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--generator-data", type=Path, help="what generators learn from; --data if not given")
     parser.add_argument("--clips", type=int, help="most clips of a video that generators see; all if not given")
     parser.add_argument("--stride", type=int, help="frames from one of their clips to the next; a clip if not given")
-    parser.add_argument("--fewer", type=float, default=1.5, help="times fewer tokens where AdapTok equals CausalTok")
+    parser.add_argument("--fewer", type=float, default=1.5, help="how many times fewer tokens the corpus `fewer` has")
     parser.add_argument("--devices", type=int, default=1, help="processes of a run")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
     parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")
