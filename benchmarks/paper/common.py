@@ -127,16 +127,30 @@ def rows_of(found: Evaluation, names: Mapping[str, Any]) -> TableRows:
 
 def compared(
     options: argparse.Namespace, column: str, parts: Sequence[float], strategy: str
-) -> tuple[TableRows, list[Evaluation]]:
+) -> tuple[TableRows, dict[str, Evaluation]]:
     """Every model of `--models NAME=FOLDER ...` at the same shares of its tokens; `column` holds the names."""
-    rows, found = [], []
+    rows: TableRows = []
+    found = {}
     for name, folder in map(named, options.models):
         codec = opened(folder, options)
         wanted = replace(settings(options), budgets=shares(codec, *parts), strategies=(strategy,))
-        found.append(run(codec, options, wanted))
+        found[name] = run(codec, options, wanted)
         parameters = sum(p.numel() for p in codec.bundle.modules.parameters())
-        rows += rows_of(found[-1], {column: name, "parameters": parameters})
+        rows += rows_of(found[name], {column: name, "parameters": parameters})
     return rows, found
+
+
+def differences(column: str, found: Mapping[str, Evaluation], base: str) -> TableRows:
+    """What every model has less than `base` at the same budgets, on the same clips."""
+    rows = []
+    for name, one in found.items():
+        if name == base:
+            continue
+        clips = same_clips(one, found[base])
+        for row, other in zip(one.rows, found[base].rows, strict=True):
+            values = {metric: paired(row, other, metric, clips) for metric in row.estimates}
+            rows.append({"budget": row.point.budget, column: name, **values})
+    return sorted(rows, key=lambda row: row["budget"])
 
 
 def video_draws(clips: Sequence[Clip]) -> np.ndarray:

@@ -4,10 +4,10 @@
 
 runs/paper/adaptok and runs/paper/size-* saw the same clips in the same order for as many steps. Equal lengths unless
 `--strategy ipal` is given, which takes models with scorers; at a half of the tokens, as in the paper, and at all of
-them. Writes results/paper/scaling.json.
+them. `less the smallest` is what size is worth on the same clips. Writes results/paper/scaling.json.
 """
 
-from common import arguments, compared, facts_of, finish, parsed
+from common import arguments, compared, differences, facts_of, finish, parsed
 
 SIZES = {
     "tiny": {"S": "size-s", "M": "size-m", "L": "adaptok"},
@@ -25,7 +25,8 @@ def main() -> None:
     sizes = SIZES.get(options.preset, {})
     options.models = options.models or [f"{name}={options.runs / folder / 'best'}" for name, folder in sizes.items()]
     rows, found = compared(options, "model", BUDGETS, options.strategy)
-    finish("scaling", options, {"scaling": rows}, facts_of(*found))
+    tables = {"scaling": rows, "less the smallest": differences("model", found, base=next(iter(found)))}
+    finish("scaling", options, tables, facts_of(*found.values()))
 
 
 if __name__ == "__main__":

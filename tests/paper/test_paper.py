@@ -282,9 +282,15 @@ def test_models_of_one_table_are_compared(line: list[str], tmp_path: Path, monke
     given = [f"A={tmp_path}/runs/causaltok/best", f"B={tmp_path}/runs/scorer-perceptual/best"]
     monkeypatch.setattr(sys, "argv", ["scaling.py", *line, "--models", *given])
     scaling.main()
-    rows = json.loads((tmp_path / "results" / "paper" / "scaling.json").read_text())["tables"]["scaling"]
+    tables = json.loads((tmp_path / "results" / "paper" / "scaling.json").read_text())["tables"]
+    rows, less = tables["scaling"], tables["less the smallest"]
     assert [found["model"] for found in rows] == ["A", "A", "B", "B"]
     assert rows[0]["parameters"] < rows[2]["parameters"]
+    assert [found["model"] for found in less] == ["B", "B"]
+    for found, one, other in zip(less, rows[2:], rows, strict=False):
+        difference, low, high = found["psnr"]
+        assert difference == pytest.approx(one["psnr"][0] - other["psnr"][0], abs=1e-3)
+        assert low <= difference <= high
 
 
 def test_the_page_keeps_its_prose_and_invents_nothing(tmp_path: Path) -> None:

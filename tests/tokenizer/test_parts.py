@@ -11,7 +11,7 @@ from adaptok.config import LengthConfig, PriorConfig, QuantizerConfig
 from adaptok.tokenizer.patches import unpatchify
 from adaptok.tokenizer.positions import patch_positions
 from adaptok.tokenizer.prior import Prior, prior_loss
-from adaptok.tokenizer.quantizer import Quantizer, codebook_use, largest, nearest_rows, sample_codes
+from adaptok.tokenizer.quantizer import Quantizer, codebook_use, largest, nearest_rows, sample_codes, sample_rows
 from adaptok.tokenizer.tail_drop import sample_kept
 from tiny_models import GEOMETRY, random_video, tiny_bundle
 
@@ -108,6 +108,16 @@ def test_the_largest_is_the_first_of_all_that_are(size: int) -> None:
     rows[1] = -torch.inf
     for row, found in zip(rows, largest(rows), strict=True):
         assert int(found) == int((row == row.max()).nonzero()[0])
+
+
+def test_sharp_logits_are_drawn_from_as_from_their_softmax_in_double_precision() -> None:
+    logits = 200 * torch.randn(300, 1000)
+    height = torch.rand(300, 1, generator=seeded()).double()
+    ladder = logits.double().softmax(dim=1).cumsum(dim=1)
+    wanted = torch.searchsorted(ladder, height * ladder[:, -1:], right=True)[:, 0]
+    before = logits.clone()
+    assert torch.equal(sample_rows(logits, seeded()), wanted)
+    assert torch.equal(logits, before)
 
 
 def test_half_precision_around_the_quantizer_does_not_reach_its_codes() -> None:
