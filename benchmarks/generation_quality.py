@@ -37,6 +37,7 @@ from adaptok.generation import Director, Generator, Prompt, Sampling, open_gener
 from adaptok.generation.predict import context_prompt
 from adaptok.metrics import I3D, frechet_distance
 from adaptok.metrics.fvd import FewSamplesWarning
+from adaptok.metrics.i3d import by_twos
 from adaptok.stream.codec import Codec
 from adaptok.training.generator_recipe import Sequences
 from adaptok.training.generator_validation import unigram_loss, validate_generator
@@ -82,8 +83,8 @@ def real_clips(
 @torch.inference_mode()
 def features(network: I3D, videos: Sequence[np.ndarray], what: str) -> torch.Tensor:
     """Logits of every video."""
-    shown = track(videos, what, console=Console(stderr=True), transient=True)
-    return torch.cat([network(to_video(video)) for video in shown])
+    parts = track(list(by_twos(videos)), what, console=Console(stderr=True), transient=True)
+    return torch.cat([network(torch.cat([to_video(video) for video in part])) for part in parts])
 
 
 def prompts(director: Director, clips: Clips, context: int) -> list[Prompt]:

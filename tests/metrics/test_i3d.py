@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 from adaptok.metrics import I3D
-from adaptok.metrics.i3d import prepare, same_padding
+from adaptok.metrics.i3d import by_twos, prepare, same_padding
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +28,21 @@ def test_gradients_reach_the_video_only(i3d):
     assert video.grad.isfinite().all()
     assert video.grad.abs().sum() > 0
     assert all(p.grad is None for p in i3d.parameters())
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(1, [1]), (2, [2]), (3, [3]), (4, [2, 2]), (7, [2, 2, 3])])
+def test_videos_go_two_by_two_and_none_alone(count: int, sizes: list[int]) -> None:
+    parts = list(by_twos(range(count)))
+    assert [len(part) for part in parts] == sizes
+    assert [video for part in parts for video in part] == list(range(count))
+
+
+@pytest.mark.network
+@torch.inference_mode()
+def test_a_video_among_others_is_the_same_alone(i3d: I3D) -> None:
+    videos = torch.rand(3, 3, 9, 48, 48)
+    alone = torch.cat([i3d(video) for video in videos.split(1)])
+    torch.testing.assert_close(i3d(videos), alone, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.network

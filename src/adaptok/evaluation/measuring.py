@@ -17,6 +17,7 @@ from torch import Tensor
 from adaptok.allocation.truth import BlockLoss, block_loss
 from adaptok.evaluation.store import Record, Store, key_of
 from adaptok.metrics import I3D, LPIPS, mse, psnr, ssim
+from adaptok.metrics.i3d import by_twos
 from adaptok.metrics.weights import CATALOGUE, cache_dir
 from adaptok.video import to_video
 
@@ -70,7 +71,8 @@ class Meter:
         known = self._cache.read(key)
         if known is not None:
             return known.tensors["features"]
-        features = torch.cat([self._i3d(self._float(clip)).float().cpu() for clip in shown])
+        videos = (torch.cat([self._float(clip) for clip in some]) for some in by_twos(list(shown)))
+        features = torch.cat([self._i3d(video).float().cpu() for video in videos])
         self._cache.write(key, Record({"features": features}))
         return features
 

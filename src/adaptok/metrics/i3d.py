@@ -6,8 +6,8 @@ The published network has batch norm without scale after every convolution; conv
 convolutions (convert.py), which is exact for a frozen network. Next on the walk: fvd.py.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,7 @@ SIZE = 224
 MIN_FRAMES = 9
 """Time is halved three times, rounding up, and the last pool spans two steps."""
 
+T = TypeVar("T")
 Triple = tuple[int, int, int]
 Features = Float[Tensor, "N C t h w"]
 
@@ -121,6 +122,16 @@ class Pointwise(nn.Linear):
     def forward(self, x: Features) -> Float[Tensor, "N C2 t h w"]:
         """Same extent, `out_features` channels."""
         return super().forward(x.permute(0, 2, 3, 4, 1)).permute(0, 4, 1, 2, 3)
+
+
+def by_twos(videos: Sequence[T]) -> Iterator[Sequence[T]]:
+    """The videos two by two, the last ones by three if they are odd.
+
+    One alone takes nearly twice the time a video: PyTorch has slower convolutions for it. More gain nothing.
+    """
+    ends = [*range(2, len(videos) - 1, 2), len(videos)]
+    for start, end in zip([0, *ends], ends, strict=False):
+        yield videos[start:end]
 
 
 def prepare(video: Float[Tensor, "N 3 T H W"]) -> Float[Tensor, "N 3 T 224 224"]:
