@@ -9,17 +9,23 @@ corpora with the same number of tokens per clip on average (of `--generator-data
 other videos than generators), but for `fewer`, adaptive tokens `--fewer` times as few (1.5 is what the reconstruction
 table found for equal LPIPS); and generators on them, `ar-*` by class and `fp-*` by first frames. What is finished is
 skipped, what was cut goes on. Recipes are the shipped ones of `--preset`; fewer `--steps` shrink everything that
-happens at a step in proportion. With UCF-101 and GPUs: `--preset l --data ucf101.csv`. `@FILE` stands for the options
-in a file, one a line; two-cores.args and two-cores-gaussian.args have those of docs/results.md. `--dry-run` only prints
-the commands.
+happens at a step in proportion. `--jobs 2` trains two at a time as soon as what they need is there, each with half of
+the cores, and leaves what they say in runs/paper/NAME.log. With UCF-101 and GPUs: `--preset l --data ucf101.csv`.
+`@FILE` stands for the options in a file, one a line; two-cores.args and two-cores-gaussian.args have those of
+docs/results.md. `--dry-run` only prints the commands.
 """
 
 import argparse
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 
 from common import place
 
@@ -45,11 +51,12 @@ CONTEXT = 5
 
 @dataclass(frozen=True)
 class Job:
-    """One thing to make: a training by complete settings, or a corpus by a command."""
+    """One thing to make: a training by complete settings, or a corpus by a command; after the jobs it needs."""
 
     name: str
     settings: Training | None = None
     command: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
 
 def causal(model: ModelConfig) -> ModelConfig:
@@ -90,7 +97,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
         changes = [f"tokenizer={out}/adaptok/best", f"data.source={options.data}", f"scorer.metric={metric}", devices]
         changes += options.scorer_set
         scorer = load_recipe(ScorerTraining, f"{options.preset}-scorer", changes)
-        found.append(Job(f"scorer-{metric}", in_steps(scorer, options.scorer_steps)))
+        found.append(Job(f"scorer-{metric}", in_steps(scorer, options.scorer_steps), needs=("adaptok",)))
     adaptok = found[0].settings
     assert isinstance(adaptok, TokenizerTraining)
     half = adaptok.model.tokenizer.geometry.tokens_per_block // 2
@@ -106,12 +113,13 @@ def jobs(options: argparse.Namespace) -> list[Job]:
         command += ["--tokens-per-block", f"{per_block}", "--context", f"{CONTEXT}", "--mirror"]
         command += [] if options.clips is None else ["--clips", f"{options.clips}"]
         command += [] if options.stride is None else ["--stride", f"{options.stride}"]
-        found.append(Job(f"tokens-{tokens}", command=tuple(command)))
+        found.append(Job(f"tokens-{tokens}", command=tuple(command), needs=(model,)))
         for short, recipe in GENERATORS.get(options.preset, {}).items():
             changes = [f"name={short}-{tokens}", f"condition={CONDITIONS[short]}", f"data.corpus={corpus}", devices]
             changes += [f"tokenizer={folder}", *options.generator_set]
             generator = load_recipe(GeneratorTraining, recipe, changes)
-            found.append(Job(f"{short}-{tokens}", in_steps(generator, options.generator_steps)))
+            name, settings = f"{short}-{tokens}", in_steps(generator, options.generator_steps)
+            found.append(Job(name, settings, needs=(f"tokens-{tokens}",)))
     return found
 
 
@@ -146,8 +154,42 @@ def make(job: Job, options: argparse.Namespace) -> None:
             out.mkdir(parents=True, exist_ok=True)
             recipe.write_text(recipe_yaml(job.settings), encoding="utf-8")
     print(f"{job.name}: adaptok {' '.join(command)}", flush=True)
-    if not options.dry_run:
-        subprocess.run([sys.executable, "-m", "adaptok", *command], check=True)
+    if options.dry_run:
+        return
+    begin, environment = time.monotonic(), dict(os.environ)
+    with ExitStack() as stack:
+        log = None
+        if options.jobs > 1:
+            log = stack.enter_context((out / f"{job.name}.log").open("a", encoding="utf-8"))
+            environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // options.jobs))
+        call = [sys.executable, "-m", "adaptok", *command]
+        subprocess.run(call, check=True, stdout=log, stderr=log, env=environment)
+    print(f"{job.name}: made in {(time.monotonic() - begin) / 60:.1f} min", flush=True)
+
+
+def make_all(chosen: Sequence[Job], options: argparse.Namespace) -> None:
+    """As many jobs at a time as were asked for, each after those it needs; the first that fails is the last."""
+    started: dict[str, Future[None]] = {}
+    ended = Event()
+
+    def make_after(job: Job, needed: Sequence[Future[None]]) -> None:
+        for other in needed:
+            other.result()
+        if not ended.is_set():
+            make(job, options)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        try:
+            for job in chosen:
+                # In order, so that whatever a job waits for has begun before it.
+                needed = [started[name] for name in job.needs if name in started]
+                started[job.name] = pool.submit(make_after, job, needed)
+            for future in as_completed(started.values()):
+                future.result()
+        except BaseException:  # Ctrl-C too, on which trainings save and end
+            ended.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
@@ -164,6 +206,7 @@ def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--clips", type=int, help="most clips of a video that generators see; all if not given")
     parser.add_argument("--stride", type=int, help="frames from one of their clips to the next; a clip if not given")
     parser.add_argument("--fewer", type=float, default=1.5, help="how many times fewer tokens the corpus `fewer` has")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings side by side, each with its share of the cores")
     parser.add_argument("--devices", type=int, default=1, help="processes of a run")
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
     parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")
@@ -182,9 +225,7 @@ def main() -> None:
     unknown = set(options.only or ()) - {job.name for job in everything}
     if unknown:
         raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(j.name for j in everything)}")
-    for job in everything:
-        if options.only is None or job.name in options.only:
-            make(job, options)
+    make_all([job for job in everything if options.only is None or job.name in options.only], options)
 
 
 if __name__ == "__main__":

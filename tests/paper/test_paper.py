@@ -1,7 +1,9 @@
 """The paper's scripts on small random models: their own arithmetic, and that each runs from videos to its file."""
 
+import argparse
 import json
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -197,6 +199,38 @@ def test_tokenizers_differ_in_nothing_but_what_is_compared(preset: str) -> None:
         == 1
     )
     assert len(scorers) == 4
+
+
+def test_jobs_side_by_side_wait_for_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = models.parse(["--data", "videos/manifest.csv", "--jobs", "3"])
+    jobs, begun, made = models.jobs(options), [], []
+    together = threading.Barrier(3, timeout=30)
+
+    def make(job: models.Job, _: argparse.Namespace) -> None:
+        assert set(job.needs) <= set(made)
+        begun.append(job.name)
+        if len(begun) <= 3:
+            together.wait()
+        made.append(job.name)
+
+    monkeypatch.setattr(models, "make", make)
+    models.make_all(jobs, options)
+    assert sorted(made) == sorted(job.name for job in jobs)
+
+
+def test_what_needs_a_failed_job_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = models.parse(["--data", "videos/manifest.csv", "--jobs", "2"])
+    made = []
+
+    def make(job: models.Job, _: argparse.Namespace) -> None:
+        if job.name == "adaptok":
+            raise ValueError("no videos")
+        made.append(job.name)
+
+    monkeypatch.setattr(models, "make", make)
+    with pytest.raises(ValueError, match="no videos"):
+        models.make_all(models.jobs(options), options)
+    assert not [name for name in made if "scorer" in name or "adaptive" in name]
 
 
 def test_generators_may_learn_from_other_videos_than_tokenizers() -> None:
