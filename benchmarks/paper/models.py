@@ -21,11 +21,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
 
 from common import place
 
@@ -168,26 +167,19 @@ def make(job: Job, options: argparse.Namespace) -> None:
 
 
 def make_all(chosen: Sequence[Job], options: argparse.Namespace) -> None:
-    """As many jobs at a time as were asked for, each after those it needs; the first that fails is the last."""
-    started: dict[str, Future[None]] = {}
-    ended = Event()
-
-    def make_after(job: Job, needed: Sequence[Future[None]]) -> None:
-        for other in needed:
-            other.result()
-        if not ended.is_set():
-            make(job, options)
-
+    """As many jobs at a time as asked for, each as soon as those it needs are done; the first that fails ends it."""
+    waiting, running = list(chosen), dict[Future[None], Job]()
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
-            for job in chosen:
-                # In order, so that whatever a job waits for has begun before it.
-                needed = [started[name] for name in job.needs if name in started]
-                started[job.name] = pool.submit(make_after, job, needed)
-            for future in as_completed(started.values()):
-                future.result()
+            while waiting or running:
+                missing = {job.name for job in (*waiting, *running.values())}
+                for job in [job for job in waiting if missing.isdisjoint(job.needs)]:
+                    waiting.remove(job)
+                    running[pool.submit(make, job, options)] = job
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    del running[future]
+                    future.result()
         except BaseException:  # Ctrl-C too, on which trainings save and end
-            ended.set()
             pool.shutdown(cancel_futures=True)
             raise
 
