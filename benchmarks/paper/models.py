@@ -71,9 +71,14 @@ def sized(model: ModelConfig, name: str, width: int, depth: int, heads: int) -> 
     return replace(model, name=name, tokenizer=replace(model.tokenizer, encoder=stack, decoder=stack))
 
 
+def runs(options: argparse.Namespace) -> list[str]:
+    """What every training is told of the machine."""
+    return [f"run.devices={options.devices}", f"run.precision={options.precision}"]
+
+
 def tokenizers(options: argparse.Namespace) -> dict[str, TokenizerTraining]:
     """AdapTok, CausalTok and the further sizes: one recipe, other models."""
-    changes = [f"data.source={options.data}", f"run.devices={options.devices}", *options.set]
+    changes = [f"data.source={options.data}", *runs(options), *options.set]
     base = in_steps(load_recipe(TokenizerTraining, options.preset, changes), options.steps)
     model = replace(base.model, name="adaptok", scorer=None)
     causaltok = replace(base, model=causal(model), tail_drop=Ramp(share=0.0))
@@ -91,12 +96,17 @@ def tokenizers(options: argparse.Namespace) -> dict[str, TokenizerTraining]:
 def jobs(options: argparse.Namespace) -> list[Job]:
     """Everything, in an order in which each thing finds what it needs."""
     out, found = options.out, [Job(name, settings) for name, settings in tokenizers(options).items()]
-    devices = f"run.devices={options.devices}"
+    judged = f"judged=[{', '.join(METRICS)}]"
     for metric in METRICS:
-        changes = [f"tokenizer={out}/adaptok/best", f"data.source={options.data}", f"scorer.metric={metric}", devices]
-        changes += options.scorer_set
+        changes = [f"tokenizer={out}/adaptok/best", f"data.source={options.data}", f"scorer.metric={metric}"]
+        changes += [*runs(options), *options.scorer_set]
         scorer = load_recipe(ScorerTraining, f"{options.preset}-scorer", changes)
-        found.append(Job(f"scorer-{metric}", in_steps(scorer, options.scorer_steps), needs=("adaptok",)))
+        if scorer.lessons:
+            changes += [f"lessons_folder={out}/lessons", judged]
+            scorer = load_recipe(ScorerTraining, f"{options.preset}-scorer", changes)
+        # The first one judges its lessons by all metrics; the others find them.
+        needs = ("adaptok",) if metric == METRICS[0] else ("adaptok", f"scorer-{METRICS[0]}")
+        found.append(Job(f"scorer-{metric}", in_steps(scorer, options.scorer_steps), needs=needs))
     adaptok = found[0].settings
     assert isinstance(adaptok, TokenizerTraining)
     half = adaptok.model.tokenizer.geometry.tokens_per_block // 2
@@ -114,8 +124,8 @@ def jobs(options: argparse.Namespace) -> list[Job]:
         command += [] if options.stride is None else ["--stride", f"{options.stride}"]
         found.append(Job(f"tokens-{tokens}", command=tuple(command), needs=(model,)))
         for short, recipe in GENERATORS.get(options.preset, {}).items():
-            changes = [f"name={short}-{tokens}", f"condition={CONDITIONS[short]}", f"data.corpus={corpus}", devices]
-            changes += [f"tokenizer={folder}", *options.generator_set]
+            changes = [f"name={short}-{tokens}", f"condition={CONDITIONS[short]}", f"data.corpus={corpus}"]
+            changes += [f"tokenizer={folder}", *runs(options), *options.generator_set]
             generator = load_recipe(GeneratorTraining, recipe, changes)
             name, settings = f"{short}-{tokens}", in_steps(generator, options.generator_steps)
             found.append(Job(name, settings, needs=(f"tokens-{tokens}",)))
@@ -200,6 +210,9 @@ def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--fewer", type=float, default=1.5, help="how many times fewer tokens the corpus `fewer` has")
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side, each with its share of the cores")
     parser.add_argument("--devices", type=int, default=1, help="processes of a run")
+    parser.add_argument(
+        "--precision", default="32-true", help="bf16-mixed is faster on processors and GPUs that have it"
+    )
     parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
     parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")
     parser.add_argument("--generator-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and the generators'")

@@ -14,6 +14,7 @@ from adaptok.training import ScorerTraining, load_recipe, train_scorer, train_to
 from adaptok.training.checkpoint import Progress, RunFolder
 from adaptok.training.finite import NotFinite
 from adaptok.training.objective import TokenizerObjective
+from adaptok.training.scorer_recipe import ScorerRecipe
 from adaptok.video import OutputError
 
 WHOLE = "stages=[{start: 0, blocks: 2, batch: 4}]"
@@ -241,6 +242,28 @@ def test_scorer_run_resumes_exactly_and_reports(corpus: Path, tmp_path: Path, le
     assert bundle.scorer.lengths == (8, 16, 24, 32)
     before = open_bundle(tmp_path / "run" / "last").tokenizer.state_dict()
     assert all(torch.equal(before[name], value) for name, value in bundle.tokenizer.state_dict().items())
+
+
+def test_lessons_are_judged_once_for_scorers_of_all_metrics(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_tokenizer(small_settings(tmp_path, corpus, ("run.steps=2",)), tmp_path / "run")
+    alone = ("lessons=2", "true_lengths=3", "run.steps=2")
+    kept = (*alone, f"lessons_folder={tmp_path / 'lessons'}", "judged=[ssim]")
+    train_scorer(scorer_settings(tmp_path, corpus, kept), tmp_path / "mse")
+    train_scorer(scorer_settings(tmp_path, corpus, (*alone, "scorer.metric=ssim")), tmp_path / "alone")
+    judge, judged = ScorerRecipe._judged, list[str]()
+    monkeypatch.setattr(ScorerRecipe, "_judged", lambda *given: (judged.extend(given[1].names), judge(*given))[1])
+    train_scorer(scorer_settings(tmp_path, corpus, (*kept, "scorer.metric=ssim")), tmp_path / "found")
+    assert not judged
+    a, b = (lines(tmp_path / name, "train") for name in ("alone", "found"))
+    assert [line["loss"] for line in a] == [line["loss"] for line in b]
+    train_scorer(scorer_settings(tmp_path, corpus, (*kept, "scorer.metric=psnr")), tmp_path / "other")
+    assert len(judged) == 2 * 4
+    train_scorer(scorer_settings(tmp_path, corpus, (*kept, "run.seed=1")), tmp_path / "seed")
+    assert len(judged) == 4 * 4
+    with pytest.raises(ValueError, match="judged is of lessons that are kept"):
+        scorer_settings(tmp_path, corpus, ("judged=[ssim]",))
 
 
 def test_a_scorer_goes_on_from_another(corpus: Path, tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from torch import Generator, Tensor
 
 from adaptok.blocks.memory import Memory
 from adaptok.metrics import LPIPS, mse, psnr, ssim
-from adaptok.shapes import Kept, Scores, Video
+from adaptok.shapes import Kept, Video
 from adaptok.tokenizer.model import Encoding, Tokenizer
 
-BlockLoss: TypeAlias = Callable[[Video, Video], Float[Tensor, " B"]]
-"""Loss of one block: decoded and true frames in [0,1] to one number per sample; higher is worse."""
+BlockLoss: TypeAlias = Callable[[Video, Video], Float[Tensor, " B *metrics"]]
+"""Loss of one block: decoded and true frames in [0,1] to one number per sample (and metric); higher is worse."""
 
 METRICS = ("perceptual", "mse", "psnr", "ssim")
 
@@ -37,6 +37,11 @@ def block_loss(metric: str, lpips: LPIPS | None = None) -> BlockLoss:
     if metric not in losses:
         raise ValueError(f"unknown scoring metric {metric!r}; known are {', '.join(METRICS)}")
     return losses[metric]
+
+
+def several(losses: Sequence[BlockLoss]) -> BlockLoss:
+    """All these losses at once, one behind the other in the last dimension: a decoding serves them all."""
+    return lambda a, b: torch.stack([loss(a, b) for loss in losses], dim=-1)
 
 
 def at_frames(loss: BlockLoss, count: int) -> BlockLoss:
@@ -67,7 +72,7 @@ class Truth:
         batch, blocks, _ = self.encoding.codes.shape
         return batch, blocks
 
-    def score(self, block: int, memory: Memory | None) -> Scores:
+    def score(self, block: int, memory: Memory | None) -> Float[Tensor, "B S *metrics"]:
         """Losses of `block` at every candidate length, after what `memory` holds."""
         frames = self.tokenizer.config.geometry.block_frames
         embedded = self.encoding.embedded[:, block : block + 1]
@@ -85,7 +90,7 @@ class Truth:
         _, memory = self.tokenizer.decoder(embedded, kept.to(embedded.device), memory)
         return memory
 
-    def once(self) -> Float[Tensor, "B K S"]:
+    def once(self) -> Float[Tensor, "B K S *metrics"]:
         """Losses of every block with all earlier blocks whole."""
         whole = torch.full((self.shape[0], 1), self.tokenizer.config.geometry.tokens_per_block)
         whole = whole.to(self.encoding.codes.device)
@@ -97,7 +102,7 @@ class Truth:
 
 
 @torch.no_grad()
-def true_scores(truth: Truth, kept: Kept, block: int) -> Scores:
+def true_scores(truth: Truth, kept: Kept, block: int) -> Float[Tensor, "B S *metrics"]:
     """Losses of `block` with the blocks before it cut to `kept` (B,K): what the scorer is trained on."""
     memory = None
     for k in range(block):
@@ -106,7 +111,7 @@ def true_scores(truth: Truth, kept: Kept, block: int) -> Scores:
 
 
 @torch.no_grad()
-def all_true_scores(truth: Truth, kept: Kept) -> Float[Tensor, "B K S"]:
+def all_true_scores(truth: Truth, kept: Kept) -> Float[Tensor, "B K S *metrics"]:
     """Losses of every block, each after the earlier ones cut to `kept` (B,K)."""
     memory, scores = None, []
     for k in range(truth.shape[1]):

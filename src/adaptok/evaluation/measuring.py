@@ -15,10 +15,10 @@ from jaxtyping import Float32, Float64, UInt8
 from torch import Tensor
 
 from adaptok.allocation.truth import BlockLoss, block_loss
-from adaptok.evaluation.store import Record, Store, key_of
 from adaptok.metrics import I3D, LPIPS, mse, psnr, ssim
 from adaptok.metrics.i3d import by_twos
 from adaptok.metrics.weights import CATALOGUE, cache_dir
+from adaptok.store import Record, Store, key_of
 from adaptok.video import to_video
 
 ClipImages = UInt8[np.ndarray, "B T H W 3"]

@@ -20,10 +20,10 @@ from adaptok.evaluation.reference import CODERS, coder_for
 from adaptok.evaluation.report import to_html
 from adaptok.evaluation.result import Evaluation, to_csv, to_json
 from adaptok.evaluation.settings import Point, Settings
-from adaptok.evaluation.store import Store
 from adaptok.evaluation.summary import summarise
 from adaptok.evaluation.work import Group
 from adaptok.metrics.fvd import MIN_VIDEOS
+from adaptok.store import Store
 from adaptok.stream.codec import Codec
 from adaptok.training.listing import list_videos
 from adaptok.video import OutputError, VideoError, whole_file

@@ -19,7 +19,7 @@ from adaptok.evaluation.bench import Bench, allowed_bits, coder_of
 from adaptok.evaluation.clips import content_of
 from adaptok.evaluation.measuring import ClipImages, Meter
 from adaptok.evaluation.settings import ORIGINAL, Point, Settings
-from adaptok.evaluation.store import Record, Store, key_of
+from adaptok.store import Record, Store, key_of
 from adaptok.stream.codec import Codec
 from adaptok.training.listing import Entry
 

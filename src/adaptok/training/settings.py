@@ -257,6 +257,12 @@ class ScorerTraining(Strict):
     lessons: int = 0
     """Batches whose true scores are found once, before the first step, and learnt from again and again; 0 finds new
     ones at every step, which costs a decoding and a judgement for every length."""
+    lessons_folder: Path | None = None
+    """Where lessons are kept: a run that goes on, and runs of other metrics, then find them there. In memory only where
+    null."""
+    judged: tuple[Literal["perceptual", "mse", "psnr", "ssim"], ...] = ()
+    """Metrics beside the scorer's own that kept lessons are judged by in passing, for scorers of those that are taught
+    later: a decoding serves all."""
     true_lengths: int | None = None
     """How many lengths true scores are found at, drawn anew for every batch; those between are interpolated. All
     candidate lengths where null. Scores change slowly with length: few lengths of many clips teach more."""
@@ -280,5 +286,7 @@ class ScorerTraining(Strict):
         need(
             self.score_frames is None or self.score_frames >= 1, f"score_frames must be at least 1: {self.score_frames}"
         )
+        kept = self.lessons and self.lessons_folder is not None
+        need(kept or not self.judged, "judged is of lessons that are kept: it needs lessons and lessons_folder")
         need(not self.lessons or self.run.accumulate == 1, "lessons and run.accumulate contradict each other")
         self.run.need_equal_parts(self.batch)
