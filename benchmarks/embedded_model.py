@@ -29,7 +29,7 @@ from adaptok.tokenizer.tail_drop import sample_kept
 from adaptok.training.clips import validation_batch
 from adaptok.training.frames import decode, open_store
 from adaptok.training.listing import list_videos
-from adaptok.training.scorer_validation import validate_scorer
+from adaptok.training.scorer_validation import Exam
 from adaptok.video import centre_cropped, to_video
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
@@ -66,7 +66,7 @@ def quality(codec: Codec, data: Path, windows: int) -> dict[str, Any]:
 
 def scoring(codec: Codec, data: Path, clips: int) -> dict[str, float]:
     """Predicted against true scores, and what the difference costs."""
-    g, scorer = codec.geometry, codec.bundle.config.scorer
+    g, scorer = codec.geometry, codec.bundle.scorer
     assert scorer is not None
     with tempfile.TemporaryDirectory() as scratch:
         store = open_store(list_videos(data, "val"), "disk", Path(scratch), 96, 0, 0, lambda items, _: items)
@@ -78,10 +78,8 @@ def scoring(codec: Codec, data: Path, clips: int) -> dict[str, float]:
         g.tokens_per_block,
         torch.Generator().manual_seed(0),
     )
-    return {
-        name: round(value, 5)
-        for name, value in validate_scorer(codec.bundle, video, kept, block_loss(scorer.metric)).values.items()
-    }
+    exam = Exam(codec.bundle.tokenizer, scorer.lengths, video, kept, block_loss(scorer.config.metric))
+    return {name: round(value, 5) for name, value in exam(scorer).values.items()}
 
 
 @torch.inference_mode()

@@ -8,6 +8,7 @@ units and a checkpoint needs no constants beside its weights.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from itertools import count
 
 import torch
@@ -42,7 +43,7 @@ from adaptok.training.learner import Average, Learner, below, save_memory
 from adaptok.training.lessons import Lesson, Shelf
 from adaptok.training.loop import Validation
 from adaptok.training.objective import Sealed
-from adaptok.training.scorer_validation import validate_scorer
+from adaptok.training.scorer_validation import Exam
 from adaptok.training.seeds import Purpose, generator
 from adaptok.training.settings import ScorerTraining
 from adaptok.training.sharding import whole
@@ -241,9 +242,14 @@ class ScorerRecipe:
 
     def validate(self, _step: int, /) -> Validation:
         """Rank correlation, error and regret of the averaged weights."""
-        rng = generator(self.run.seed, 0, Purpose.CODEBOOK)
-        kept = self._lengths(len(self._val), rng)
-        return validate_scorer(self.bundle().to(self.fabric.device), self._val, kept, self.loss)
+        scorer = self.bundle().scorer
+        assert scorer is not None
+        return self._exam(scorer.to(self.fabric.device))
+
+    @cached_property
+    def _exam(self) -> Exam:
+        kept = self._lengths(len(self._val), generator(self.run.seed, 0, Purpose.CODEBOOK))
+        return Exam(self.tokenizer, self.scorer.lengths, self._val, kept, self.loss)
 
     def bundle(self) -> Bundle:
         """A copy of tokenizer and scorer, in the metric's own units."""
