@@ -84,13 +84,22 @@ def attend(call: Call, q: Heads, k: Heads, v: Heads) -> Heads:
     n, total = q.shape[2], k.shape[2]
     ordered = call.prefix and n > 1
     if call.present is None and (not ordered or n == total):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=ordered)
+        return weighed(q, k, v, None, ordered)
     visible = torch.ones(1, 1, 1, total, dtype=torch.bool, device=q.device)
     if call.present is not None:
         visible = call.present[:, None, None, :]
     if ordered:
         visible = visible & visible.new_ones(n, total).tril(total - n)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=hiding_bias(visible, q.dtype))
+    return weighed(q, k, v, visible, False)
+
+
+def weighed(q: Heads, k: Heads, v: Heads, visible: Bool[Tensor, "..."] | None, ordered: bool) -> Heads:
+    """Values by similarity; in single precision on a CPU whatever surrounds it, as its backward is slow in less."""
+    if q.device.type == "cpu" and q.dtype.itemsize < torch.float32.itemsize:
+        with torch.autocast("cpu", enabled=False):
+            return weighed(q.float(), k.float(), v.float(), visible, ordered).to(q.dtype)
+    bias = None if visible is None else hiding_bias(visible, q.dtype)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=ordered)
 
 
 def hiding_bias(visible: Bool[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."]:
