@@ -11,8 +11,8 @@ table found for equal LPIPS); and generators on them, `ar-*` by class and `fp-*`
 skipped, what was cut goes on. Recipes are the shipped ones of `--preset`; fewer `--steps` shrink everything that
 happens at a step in proportion. `--jobs 2` trains two at a time as soon as what they need is there, each with half of
 the cores, and leaves what they say in runs/paper/NAME.log. With UCF-101 and GPUs: `--preset l --data ucf101.csv`.
-`@FILE` stands for the options in a file, one a line; two-cores.args and two-cores-uniform.args have those of
-docs/results.md. `--dry-run` only prints the commands.
+`@FILE` stands for the options in a file, one a line: two-cores.args has those of docs/results.md, gaussian.args the
+paper's law of lengths. `--dry-run` only prints the commands.
 """
 
 import argparse
