@@ -50,6 +50,7 @@ def arguments(doc: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, required=True, help="a folder of videos or a manifest; its split `val`")
     parser.add_argument("--preset", default="tiny", help="whose models: runs/paper of tiny, runs/paper-l of l")
     parser.add_argument("--runs", type=Path, help="the folder in which models.py trained")
+    parser.add_argument("--label", help="of another set of models: results and pictures are NAME_LABEL")
     parser.add_argument("--model", help="name or folder of AdapTok with its scorer")
     parser.add_argument("--causaltok", help="folder of CausalTok, where a script compares with it")
     parser.add_argument("--device", default="cpu")
@@ -73,6 +74,11 @@ def parsed(parser: argparse.ArgumentParser, line: Sequence[str] | None = None) -
 def place(preset: str) -> str:
     """The folder of a preset among runs, results and images."""
     return "paper" if preset == "tiny" else f"paper-{preset}"
+
+
+def labelled(name: str, options: argparse.Namespace) -> str:
+    """The name of a result or picture, told apart from those of other sets of models."""
+    return f"{name}_{options.label}" if options.label else name
 
 
 def opened(name: str | Path, options: argparse.Namespace) -> Codec:
@@ -222,7 +228,7 @@ def finish(name: str, options: argparse.Namespace, tables: Tables, facts: Mappin
     plain = {key: value.as_posix() if isinstance(value, Path) else value for key, value in vars(options).items()}
     facts = {"seconds": round(time.monotonic() - STARTED), "options": plain, **(facts or {})}
     result = {**machine.describe(("av",)), **facts, "tables": dict(tables), "quoted": quoted}
-    machine.save(f"{place(options.preset)}/{name}", result)
+    machine.save(f"{place(options.preset)}/{labelled(name, options)}", result)
 
 
 def show(head: str, rows: TableRows) -> None:
@@ -264,7 +270,7 @@ def curves(rows: TableRows, label: str, metrics: Sequence[str]) -> "Figure":
 
 
 def save_image(figure: "Figure", name: str, options: argparse.Namespace) -> None:
-    """Write docs/images/paper/NAME.png."""
-    path = IMAGES / place(options.preset) / f"{name}.png"
+    """Write docs/images/paper/NAME.png, of another set of models NAME_LABEL.png."""
+    path = IMAGES / place(options.preset) / f"{labelled(name, options)}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})

@@ -213,9 +213,9 @@ def parse(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--precision", default="32-true", help="bf16-mixed is faster on processors and GPUs that have it"
     )
-    parser.add_argument("--set", nargs="*", default=[], metavar="FIELD=VALUE", help="changes to the tokenizers' recipe")
-    parser.add_argument("--scorer-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and to the scorers'")
-    parser.add_argument("--generator-set", nargs="*", default=[], metavar="FIELD=VALUE", help="and the generators'")
+    for what in ("", "scorer-", "generator-"):
+        changed = f"changes to the {what.rstrip('-') or 'tokenizer'}s' recipe; given again, it adds to them"
+        parser.add_argument(f"--{what}set", nargs="*", action="extend", default=[], metavar="FIELD=VALUE", help=changed)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="not everything")
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args(line)

@@ -235,7 +235,8 @@ def test_what_needs_a_failed_job_is_not_made(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_generators_may_learn_from_other_videos_than_tokenizers() -> None:
     line = ["--data", "videos/manifest.csv", "--generator-data", "actions", "--stride", "3"]
-    jobs = {job.name: job for job in models.jobs(models.parse([*line, "--generator-set", "batch=5"]))}
+    line += ["--generator-set", "batch=5", "--generator-set", "run.seed=3"]
+    jobs = {job.name: job for job in models.jobs(models.parse(line))}
     for tokens, per_block in {"adaptive": "32", "fewer": "21", "fixed": "32", "causaltok": "32"}.items():
         command = jobs[f"tokens-{tokens}"].command
         assert command[command.index("--tokens-per-block") + 1] == per_block
@@ -245,6 +246,7 @@ def test_generators_may_learn_from_other_videos_than_tokenizers() -> None:
             settings = jobs[f"{kind}-{tokens}"].settings
             assert isinstance(settings, GeneratorTraining)
             assert settings.batch == 5
+            assert settings.run.seed == 3
     ours = jobs["adaptok"].settings
     assert isinstance(ours, TokenizerTraining)
     assert f"{ours.data.source}" == "videos/manifest.csv"
@@ -291,9 +293,10 @@ def test_scripts_run_from_videos_to_their_file_and_onto_the_page(
 
 
 def test_the_ablation_tells_orders_apart(line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["ablation.py", *line])
+    monkeypatch.setattr(sys, "argv", ["ablation.py", *line, "--label", "mine"])
     ablation.main()
-    tables = json.loads((tmp_path / "results" / "paper" / "ablation.json").read_text())["tables"]
+    assert not (tmp_path / "results" / "paper" / "ablation.json").exists(), "that of another set of models"
+    tables = json.loads((tmp_path / "results" / "paper" / "ablation_mine.json").read_text())["tables"]
     found = [(row["order"], row["sampler"], row["scorer"], row["budget"]) for row in tables["ablation"]]
     plain = [("coarse to fine", False, False), ("raster", False, False)]
     assert found == [(*which, b) for b in (8, 4) for which in (*plain, *(("coarse to fine", True, s) for s in (0, 1)))]
