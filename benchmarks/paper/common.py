@@ -265,7 +265,7 @@ def curves(rows: TableRows, label: str, metrics: Sequence[str]) -> "Figure":
         axes.set_xlabel("tokens per clip")
         axes.grid(color="#e6e6e6", linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].legend(frameon=False, fontsize=8)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False, fontsize=8)
     return figure
 
 
